@@ -1,0 +1,102 @@
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+int fd_close(int fd)
+{
+	int saved = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return -EBADF;
+}
+
+int fd_write_all(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len > 0) {
+		ssize_t n = write(fd, p, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fd_read_all(int fd, struct buf *buf)
+{
+	char block[4096];
+
+	for (;;) {
+		ssize_t n = read(fd, block, sizeof(block));
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		r = buf_add(buf, block, (size_t)n);
+		if (r < 0)
+			return r == -ENOSPC ? -EFBIG : r;
+	}
+}
+
+int file_read_at(int dirfd, const char *path, char *text, size_t size)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+
+	if (fd < 0)
+		return -errno;
+	while (len < size - 1) {
+		ssize_t n = read(fd, text + len, size - 1 - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	if (len > 0 && text[len - 1] == '\n')
+		len--;
+	text[len] = '\0';
+	return 0;
+}
+
+int file_write_at(int dirfd, const char *path, const char *text)
+{
+	_cleanup_close_ int fd = openat(dirfd, path, O_WRONLY | O_CLOEXEC);
+	size_t len = strlen(text);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	do
+		n = write(fd, text, len);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -EIO;
+}
+
+int fd_set_nonblock(int fd, int on)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	flags = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}

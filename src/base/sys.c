@@ -1,0 +1,120 @@
+#include "base/sys.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/hook.h"
+
+#define FAIL_IF_ASKED(name)                \
+	do {                               \
+		int _e = hook_errno(name); \
+		if (_e)                    \
+			return -_e;        \
+	} while (0)
+
+static int result(long r)
+{
+	return r < 0 ? -errno : (int)r;
+}
+
+int sys_landlock_abi(void)
+{
+	long abi;
+
+	if (hook_errno("landlock_abi"))
+		return hook_errno("landlock_abi") == ENOSYS ? 0 : hook_errno("landlock_abi");
+	abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	return abi < 0 ? 0 : (int)abi;
+}
+
+int sys_landlock_create_ruleset(const struct sys_landlock_attr *attr, size_t size, uint32_t flags)
+{
+	FAIL_IF_ASKED("landlock_create_ruleset");
+	return result(syscall(SYS_landlock_create_ruleset, attr, size, flags));
+}
+
+int sys_landlock_add_path(int ruleset, uint64_t access, int path_fd)
+{
+	struct landlock_path_beneath_attr rule = { .allowed_access = access, .parent_fd = path_fd };
+
+	FAIL_IF_ASKED("landlock_add_rule");
+	return result(
+		syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0));
+}
+
+int sys_landlock_restrict_self(int ruleset, uint32_t flags)
+{
+	FAIL_IF_ASKED("landlock_restrict_self");
+	return result(syscall(SYS_landlock_restrict_self, ruleset, flags));
+}
+
+int sys_seccomp_set_filter(unsigned int flags, const struct sock_fprog *prog)
+{
+	FAIL_IF_ASKED("seccomp");
+	return result(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, prog));
+}
+
+int sys_no_new_privs(void)
+{
+	FAIL_IF_ASKED("no_new_privs");
+	return result(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+}
+
+int sys_clone3(const struct clone_args *args)
+{
+	FAIL_IF_ASKED("clone3");
+	return result(syscall(SYS_clone3, args, sizeof(*args)));
+}
+
+int sys_pidfd_open(pid_t pid)
+{
+	FAIL_IF_ASKED("pidfd_open");
+	return result(syscall(SYS_pidfd_open, pid, 0));
+}
+
+int sys_pidfd_send_signal(int pidfd, int signal)
+{
+	FAIL_IF_ASKED("pidfd_send_signal");
+	return result(syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0));
+}
+
+int sys_close_range(unsigned int first, unsigned int last, unsigned int flags)
+{
+	FAIL_IF_ASKED("close_range");
+	return result(syscall(SYS_close_range, first, last, flags));
+}
+
+int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
+{
+	struct open_how how = { .flags = flags, .mode = mode, .resolve = resolve };
+
+	FAIL_IF_ASKED("openat2");
+	return result(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+}
+
+int sys_execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	return result(syscall(SYS_execveat, dirfd, path, argv, envp, flags));
+}
+
+int sys_drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { 0 };
+
+	FAIL_IF_ASKED("capset");
+	/* An unprivileged caller has nothing in the bounding set that it could use: no_new_privs
+	 * closes execve. */
+	for (int cap = 0; cap <= 63; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0) {
+			if (errno == EINVAL || errno == EPERM)
+				break;
+			return -errno;
+		}
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
+		return -errno;
+	return result(syscall(SYS_capset, &header, none));
+}

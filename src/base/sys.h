@@ -1,0 +1,65 @@
+/*
+ * sys.h - a thin seam over the system calls that build walls
+ *
+ * Each returns 0 or a positive value, or -errno; each can be made to fail by a test (hook.h), so
+ * that a test can show that every missing feature refuses the start. Constants that Debian 12's
+ * kernel headers do not have yet are here too, named as the kernel names them.
+ */
+#ifndef BRIG_BASE_SYS_H
+#define BRIG_BASE_SYS_H
+
+#include <linux/filter.h>
+#include <linux/landlock.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Landlock, as of ABI 7. The attribute struct is our own so that old headers do not shorten it. */
+struct sys_landlock_attr {
+	uint64_t handled_access_fs;
+	uint64_t handled_access_net; /* ABI 4 */
+	uint64_t scoped;             /* ABI 6 */
+};
+
+#ifndef LANDLOCK_ACCESS_FS_REFER
+#define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
+#endif
+#ifndef LANDLOCK_ACCESS_FS_TRUNCATE
+#define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
+#endif
+#ifndef LANDLOCK_ACCESS_FS_IOCTL_DEV
+#define LANDLOCK_ACCESS_FS_IOCTL_DEV (1ULL << 15)
+#endif
+#ifndef LANDLOCK_ACCESS_NET_BIND_TCP
+#define LANDLOCK_ACCESS_NET_BIND_TCP    (1ULL << 0)
+#define LANDLOCK_ACCESS_NET_CONNECT_TCP (1ULL << 1)
+#endif
+#ifndef LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
+#define LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
+#define LANDLOCK_SCOPE_SIGNAL               (1ULL << 1)
+#endif
+
+int sys_landlock_abi(void); /* 0 when the kernel has none or it is switched off */
+int sys_landlock_create_ruleset(const struct sys_landlock_attr *attr, size_t size, uint32_t flags);
+int sys_landlock_add_path(int ruleset, uint64_t access, int path_fd);
+int sys_landlock_restrict_self(int ruleset, uint32_t flags);
+
+int sys_seccomp_set_filter(unsigned int flags,
+			   const struct sock_fprog *prog); /* a listener with NEW_LISTENER */
+int sys_no_new_privs(void);
+
+/* With CLONE_VM the stack must be given; otherwise as fork. Returns the pid, 0 in the child. */
+int sys_clone3(const struct clone_args *args);
+int sys_pidfd_open(pid_t pid);
+int sys_pidfd_send_signal(int pidfd, int signal);
+int sys_close_range(unsigned int first, unsigned int last, unsigned int flags);
+int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
+int sys_execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
+
+/* Drops every capability, also from the bounding and ambient sets; uid and gid stay. */
+int sys_drop_capabilities(void);
+
+#endif
