@@ -26,8 +26,8 @@ enum node_kind { NODE_NULL, NODE_BOOL, NODE_INT, NODE_FLOAT, NODE_STRING, NODE_L
 struct node {
 	enum node_kind kind;
 	unsigned int line, column;
-	char *text;     /* STRING: the value (may not contain NUL); INT, FLOAT: as written in the
-			   source, else NULL */
+	char *text;     /* STRING: the value; INT, FLOAT: as written in the source, else NULL */
+	size_t len;     /* STRING: its length; only node_bytes() makes one with NULs inside */
 	int64_t number; /* BOOL (0, 1), INT */
 	double real;    /* FLOAT */
 	struct node_entry *entries; /* LIST and MAP, in order */
@@ -45,6 +45,7 @@ struct node *node_bool(bool value);
 struct node *node_int(int64_t value);
 struct node *node_float(double value);
 struct node *node_string(const char *text);
+struct node *node_bytes(const char *data, size_t len); /* a string that must be valid UTF-8 */
 struct node *node_list(void);
 struct node *node_map(void);
 struct node *node_copy(const struct node *node);

@@ -1,0 +1,86 @@
+/*
+ * cgroup.h - one control group per sandbox, on v2, v1 or both at once
+ *
+ * A cgroup is made before the sandbox's first process and removed after its last. Whoever holds a
+ *struct cgroup owns the directories: cgroup_done() kills what is left in them and removes them.
+ *
+ *	struct cgroup cg = CGROUP_NONE;
+ *	r = cgroup_make(1u << CGROUP_MEMORY | 1u << CGROUP_PIDS, id, &cg, err);
+ *	r = cgroup_limit(&cg, CGROUP_MEMORY, 512 * MIB, err);
+ *	... in the child, before it drops its rights: r = cgroup_enter(&cg);
+ *
+ * Where they are made: on v2 below the nearest ancestor of our own cgroup that we may write, has
+ *the controllers enabled for its children and may have children; on v1 below our own cgroup in each
+ *hierarchy. Everything goes through directory descriptors that are opened once; a name is never
+ *looked up twice.
+ *
+ * A limit that this host cannot enforce is an error here, never a shrug: the caller refuses the
+ *start or uses another mechanism and says so.
+ */
+#ifndef BRIG_JAIL_CGROUP_H
+#define BRIG_JAIL_CGROUP_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/macro.h"
+
+enum cgroup_control {
+	CGROUP_MEMORY,  /* bytes, without swap: an OOM kill is counted */
+	CGROUP_PIDS,    /* tasks */
+	CGROUP_CPU,     /* thousandths of a CPU */
+	CGROUP_CPUACCT, /* usage only: CPU time used by all that ever ran in it */
+	CGROUP_KILL,    /* cgroup.kill of v2, also in a v2 tree without controllers */
+	CGROUP_CONTROL_COUNT,
+};
+
+struct cgroup {
+	char name[64];                    /* of the directory: "brig-" and the sandbox's id */
+	int parent[CGROUP_CONTROL_COUNT]; /* where the directory was made, or -EBADF */
+	int dir[CGROUP_CONTROL_COUNT];    /* the directory itself, or -EBADF */
+	bool is_v2[CGROUP_CONTROL_COUNT];
+};
+
+#define CGROUP_NONE                                                                \
+	((struct cgroup){ .parent = { [0 ... CGROUP_CONTROL_COUNT - 1] = -EBADF }, \
+			  .dir = { [0 ... CGROUP_CONTROL_COUNT - 1] = -EBADF } })
+
+/*
+ * Which controls could be made here, as a bit set, found by making and removing a directory. Leaves
+ * nothing behind.
+ */
+uint32_t cgroup_available(void);
+
+/*
+ * Makes directories for the wanted controls (bit set). All of them or none: -EOPNOTSUPP names the
+ * first that cannot be had and what would help. Controls of one v2 directory share it.
+ */
+[[nodiscard]] int cgroup_make(uint32_t wanted, const char *id, struct cgroup *ret_cg,
+			      struct err *err);
+
+bool cgroup_has(const struct cgroup *cg, enum cgroup_control control);
+
+/* "cgroup v1" or "cgroup v2", for the report. */
+const char *cgroup_mechanism(const struct cgroup *cg, enum cgroup_control control);
+
+[[nodiscard]] int cgroup_limit(const struct cgroup *cg, enum cgroup_control control, uint64_t value,
+			       struct err *err);
+
+/* Moves the calling process in. Async-signal-safe: a forked child calls it. */
+[[nodiscard]] int cgroup_enter(const struct cgroup *cg);
+
+/* What the kernel counted. Each is -ENODATA where the control is not there. */
+[[nodiscard]] int cgroup_hits(const struct cgroup *cg, enum cgroup_control control,
+			      uint64_t *ret_hits);
+[[nodiscard]] int cgroup_cpu_used(const struct cgroup *cg, uint64_t *ret_us);
+[[nodiscard]] int cgroup_memory_peak(const struct cgroup *cg, uint64_t *ret_bytes);
+
+/* Kills every process in it, by cgroup.kill where there is one; returns when the kill was sent to
+ * all. */
+[[nodiscard]] int cgroup_kill(const struct cgroup *cg);
+
+/* Kills what is left, waits until it is empty (bounded, about a second) and removes the
+ * directories. */
+void cgroup_done(struct cgroup *cg);
+
+#endif
