@@ -95,9 +95,10 @@ int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint
 	return result(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
 }
 
-int sys_execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
+int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to)
 {
-	return result(syscall(SYS_execveat, dirfd, path, argv, envp, flags));
+	/* RENAME_NOREPLACE; musl has no wrapper. */
+	return result(syscall(SYS_renameat2, from_dir, from, to_dir, to, 1));
 }
 
 int sys_drop_capabilities(void)

@@ -57,7 +57,7 @@ int sys_pidfd_open(pid_t pid);
 int sys_pidfd_send_signal(int pidfd, int signal);
 int sys_close_range(unsigned int first, unsigned int last, unsigned int flags);
 int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
-int sys_execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
+int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to);
 
 /* Drops every capability, also from the bounding and ambient sets; uid and gid stay. */
 int sys_drop_capabilities(void);

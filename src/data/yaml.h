@@ -7,10 +7,12 @@
  * ("no" and "on" are text).
  *
  * Refused with line and column: anchors, aliases, tags, merge keys, directives, "? " keys, several
- * documents, tabs in indentation, duplicate keys, keys that are not scalars, plain or quoted
- * scalars over several lines (JSON has none either: use | or >), NUL and other control bytes,
- * invalid UTF-8, whole numbers beyond 64 bits, nesting beyond YAML_MAX_DEPTH, and input without any
- * value. What is read means the same to every YAML parser.
+ * documents, tabs in indentation, duplicate keys, keys that are not text (1 and true need quotes as
+ * a key), "[a: b]" and "{a}", plain or quoted scalars over several lines (JSON has none either: use
+ * | or >), NUL (also as an escape) and other control bytes, invalid UTF-8, what ends a line only in
+ * YAML 1.1 (outside double quotes), numbers that YAML 1.1 and 1.2 read differently (010, -0x1F,
+ * 0b11), infinities, whole numbers beyond 64 bits, nesting beyond YAML_MAX_DEPTH, and input without
+ * any value. What is read means the same to every YAML parser.
  *
  * Bytes come from anyone: the parser is linear in the input, recursion is bounded, and nothing is
  * printed.

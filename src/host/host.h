@@ -25,6 +25,7 @@ enum host_feature {
 	HOST_USERNS, /* one that has capabilities inside */
 	HOST_MOUNTNS,
 	HOST_PIDNS,
+	HOST_PROCFS, /* a new /proc for a PID namespace: containers that mask theirs refuse it */
 	HOST_NETNS,
 	HOST_IPCNS,
 	HOST_UTSNS,
@@ -44,10 +45,10 @@ enum host_feature {
 
 struct host_fact {
 	bool ok;
-	long value;       /* where a number says more: Landlock's ABI */
+	long value;       /* where a number says more: Landlock's ABI, subordinate ids */
 	char detail[160]; /* what was found: "ABI 7", "v1, own subtree", "refused: Operation not
 			     permitted" */
-	char remedy[240]; /* the exact command or setting that would help; "" when ok or when
+	char remedy[400]; /* the exact command or setting that would help; "" when ok or when
 			     nothing would */
 };
 

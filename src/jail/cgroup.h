@@ -2,7 +2,7 @@
  * cgroup.h - one control group per sandbox, on v2, v1 or both at once
  *
  * A cgroup is made before the sandbox's first process and removed after its last. Whoever holds a
- *struct cgroup owns the directories: cgroup_done() kills what is left in them and removes them.
+ * struct cgroup owns the directories: cgroup_done() kills what is left in them and removes them.
  *
  *	struct cgroup cg = CGROUP_NONE;
  *	r = cgroup_make(1u << CGROUP_MEMORY | 1u << CGROUP_PIDS, id, &cg, err);
@@ -10,16 +10,21 @@
  *	... in the child, before it drops its rights: r = cgroup_enter(&cg);
  *
  * Where they are made: on v2 below the nearest ancestor of our own cgroup that we may write, has
- *the controllers enabled for its children and may have children; on v1 below our own cgroup in each
- *hierarchy. Everything goes through directory descriptors that are opened once; a name is never
- *looked up twice.
+ * the controllers enabled for its children and may have children (cgroup_v2.h tells the rest); on
+ * v1 below our own cgroup in each hierarchy. Everything goes through directory descriptors that are
+ * opened once.
+ *
+ * On v2, where our own cgroup is delegated to us and we are alone in it, cgroup_make() moves the
+ * calling process into a directory "brig-leaf" of it, and cgroup_done() moves it back. A program
+ * that forks helpers which will make cgroups calls cgroup_make() or starts in such a leaf first.
  *
  * A limit that this host cannot enforce is an error here, never a shrug: the caller refuses the
- *start or uses another mechanism and says so.
+ * start or uses another mechanism and says so.
  */
 #ifndef BRIG_JAIL_CGROUP_H
 #define BRIG_JAIL_CGROUP_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "base/err.h"
@@ -34,11 +39,16 @@ enum cgroup_control {
 	CGROUP_CONTROL_COUNT,
 };
 
+/*
+ * Controls that share a directory (all those of v2, cpu and cpuacct of v1 where they are mounted
+ * together) have the same descriptors in it, which are closed once.
+ */
 struct cgroup {
 	char name[64];                    /* of the directory: "brig-" and the sandbox's id */
 	int parent[CGROUP_CONTROL_COUNT]; /* where the directory was made, or -EBADF */
 	int dir[CGROUP_CONTROL_COUNT];    /* the directory itself, or -EBADF */
 	bool is_v2[CGROUP_CONTROL_COUNT];
+	bool by_leaf; /* the v2 parent is a delegated cgroup that we left for its brig-leaf */
 };
 
 #define CGROUP_NONE                                                                \
@@ -53,34 +63,51 @@ uint32_t cgroup_available(void);
 
 /*
  * Makes directories for the wanted controls (bit set). All of them or none: -EOPNOTSUPP names the
- * first that cannot be had and what would help. Controls of one v2 directory share it.
+ * first that cannot be had and what would help. The id is letters, digits and '-', 48 at most; it
+ * must be new: -EEXIST.
  */
 [[nodiscard]] int cgroup_make(uint32_t wanted, const char *id, struct cgroup *ret_cg,
 			      struct err *err);
 
 bool cgroup_has(const struct cgroup *cg, enum cgroup_control control);
 
-/* "cgroup v1" or "cgroup v2", for the report. */
+/* "cgroup v1" or "cgroup v2", for the report; "none" where the control is not there. */
 const char *cgroup_mechanism(const struct cgroup *cg, enum cgroup_control control);
 
+/* Sets or changes a limit. The least that the kernel can hold is one task and 0.01 CPU. */
 [[nodiscard]] int cgroup_limit(const struct cgroup *cg, enum cgroup_control control, uint64_t value,
 			       struct err *err);
 
 /* Moves the calling process in. Async-signal-safe: a forked child calls it. */
 [[nodiscard]] int cgroup_enter(const struct cgroup *cg);
 
-/* What the kernel counted. Each is -ENODATA where the control is not there. */
+/*
+ * A descriptor for CLONE_INTO_CGROUP, owned by cg, or -EBADF where no v2 directory is. It stands
+ * only for the controls of v2: with others in cg, the child still calls cgroup_enter().
+ */
+int cgroup_v2_fd(const struct cgroup *cg);
+
+/*
+ * What the kernel counted. Each is -ENODATA where the control is not there, or the kernel does not
+ * count. A hit is an OOM kill (memory; v2 kills the whole sandbox and may count a process twice), a
+ * refused fork (pids), a period in which the CPU was taken away early (cpu).
+ */
 [[nodiscard]] int cgroup_hits(const struct cgroup *cg, enum cgroup_control control,
 			      uint64_t *ret_hits);
 [[nodiscard]] int cgroup_cpu_used(const struct cgroup *cg, uint64_t *ret_us);
 [[nodiscard]] int cgroup_memory_peak(const struct cgroup *cg, uint64_t *ret_bytes);
 
-/* Kills every process in it, by cgroup.kill where there is one; returns when the kill was sent to
- * all. */
+/*
+ * Kills every process in it. With cgroup.kill it returns when the kill was sent to all; without,
+ * when nobody is left, or with -ETIMEDOUT after a fraction of a second.
+ */
 [[nodiscard]] int cgroup_kill(const struct cgroup *cg);
 
-/* Kills what is left, waits until it is empty (bounded, about a second) and removes the
- * directories. */
+/*
+ * Kills what is left, waits until it is empty (bounded, about a second) and removes the
+ * directories. Directories that were made inside go with them. A process that cannot die keeps its
+ * cgroup.
+ */
 void cgroup_done(struct cgroup *cg);
 
 #endif

@@ -2,23 +2,23 @@
  * seccomp.h - the filter that a workload runs under
  *
  * Default deny. syscalls.h has one row per system call; a filter is made from the rows and a spec
- *in one go:
+ * in one go:
  *
  *	struct filter filter;
  *	r = filter_build(&(struct filter_spec){ .sockets = SOCKETS_NONE }, &filter, err);
  *	r = filter_load(&filter);
  *
  * Verdicts, in this order: a call of a foreign ABI (i386, x32) kills the process; a call that is
- *allowed, perhaps by its arguments, goes through; a call that is known and not allowed gets EPERM,
- *or ENOSYS where a libc has a fallback; a number newer than the table gets ENOSYS, so that a libc
- *falls back as on an older kernel; a socket family that is not allowed gets EAFNOSUPPORT.
+ * allowed, perhaps by its arguments, goes through; a call that is known and not allowed gets EPERM,
+ * or ENOSYS where a libc has a fallback; a number newer than the table gets ENOSYS, so that a libc
+ * falls back as on an older kernel; a socket family that is not allowed gets EAFNOSUPPORT.
  *
  * The program is a binary search over ranges of numbers: the kernel runs the filter once per number
- *when it is loaded to build its bitmap, so a linear list would cost 0.4 ms a start and a tree costs
- *0.06.
+ * when it is loaded to build its bitmap, so a linear list would cost 0.4 ms a start and a tree
+ * costs 0.06.
  *
- * 32-bit arguments (ioctl commands, socket families, clone flags ...) are compared by their low
- *half only, because the kernel drops the high half; 64-bit arguments by both halves.
+ * A listener of the warden must be loaded before this filter, which refuses to add one. Where both
+ * answer, the refusal wins: what the filter closes never reaches the warden.
  */
 #ifndef BRIG_JAIL_SECCOMP_H
 #define BRIG_JAIL_SECCOMP_H
@@ -28,23 +28,10 @@
 
 #include "base/err.h"
 #include "base/macro.h"
-
-/* Named extensions of the allowed set; the policy key "allow" and the flag --allow take these
- * names. */
-enum extension {
-	EXT_DEBUG,  /* ptrace and process_vm_* of the sandbox's own processes, perf stays closed */
-	EXT_NESTED, /* namespaces and mounts, for a sandbox inside the sandbox */
-	EXT_MEMFD_EXEC, /* execveat of a descriptor without a path */
-	EXTENSION_COUNT,
-};
-
-struct extension_info {
-	const char *name, *summary;
-};
-extern const struct extension_info extensions[EXTENSION_COUNT];
+#include "policy/extension.h"
 
 enum sockets {
-	SOCKETS_NONE, /* no socket() at all; socketpair(AF_UNIX) stays */
+	SOCKETS_NONE, /* no socket() at all; pairs that stay connected to each other */
 	SOCKETS_UNIX, /* AF_UNIX as well: only where the sandbox sees no socket of the host */
 	SOCKETS_INET, /* and AF_INET, AF_INET6 stream and datagram, NETLINK_ROUTE */
 };
@@ -56,7 +43,7 @@ struct filter_spec {
 	bool fixed_affinity; /* sched_setaffinity is refused: the CPU limit stands on it */
 };
 
-#define FILTER_MAX 4096 /* the kernel's bound, BPF_MAXINSNS */
+#define FILTER_MAX 1024 /* three times what is needed; the kernel would take 4096 */
 
 struct filter {
 	struct sock_filter code[FILTER_MAX];

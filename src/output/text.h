@@ -11,9 +11,20 @@
 
 #include "base/buf.h"
 
-/* Appends data to out with every byte that is not part of valid UTF-8 replaced by U+FFFD. */
+#define TEXT_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
+
+/*
+ * Appends data to out with what is not valid UTF-8 replaced: one U+FFFD for each sequence that is
+ * cut short, one for every other byte, as Unicode recommends and as decoders elsewhere do it. The
+ * result is at most three times as long as data.
+ */
 [[nodiscard]] int text_of(const void *data, size_t len, struct buf *out, bool *ret_exact);
 
+/* How many of the first len bytes at p are the beginning of a valid sequence of two to four bytes,
+ * without being one (0 to 3). */
+size_t text_partial(const unsigned char *p, size_t len);
+
+/* Appends data in the standard alphabet of RFC 4648, padded, on one line. */
 [[nodiscard]] int base64_encode(const void *data, size_t len, struct buf *out);
 
 #endif

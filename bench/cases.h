@@ -1,0 +1,44 @@
+/*
+ * cases.h - what a bench run compares, read from a file of one word and its value per line
+ *
+ *	section static program, as root
+ *	case bare
+ *	walls none
+ *	is zero
+ *	arg /path/to/nothing
+ *
+ * "case" begins a case, "arg" adds to its command line, "walls" says what it isolates, "is zero"
+ *and "is peer" name the two that the others are compared with, "mounts" is the path of a mount
+ * namespace to start it in. "section" is the heading. Empty lines and lines with # are skipped.
+ */
+#ifndef BRIG_BENCH_CASES_H
+#define BRIG_BENCH_CASES_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+#define CASES_MAX 16
+
+struct bench_case {
+	char *name, *walls, *mounts;
+	struct strv argv;
+	int mount_fd; /* the open mount namespace, -EBADF for our own */
+
+	double *ms; /* one per round, in the order of the rounds */
+	size_t failures;
+	long peak_kib; /* the most resident memory of the command itself; 0 when not measured */
+};
+
+struct cases {
+	char *section;
+	struct bench_case items[CASES_MAX];
+	size_t count;
+	const struct bench_case *zero, *peer; /* NULL when there is none */
+};
+
+[[nodiscard]] int cases_load(const char *path, size_t rounds, struct cases *ret_cases,
+			     struct err *err);
+void cases_done(struct cases *cases);
+
+#endif

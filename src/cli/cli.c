@@ -1,0 +1,161 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "policy/keys.h"
+
+const struct verb *const verb_table[] = {
+	&verb_run, &verb_doctor, &verb_policy, &verb_manual, &verb_version, &verb_help,
+};
+
+int complain(const struct err *err)
+{
+	fprintf(stderr, "brig: %s\n", err->text);
+	return EXIT_BRIG;
+}
+
+int complain_text(const char *fmt, ...)
+{
+	struct err err = ERR_NONE;
+	char text[sizeof(err.text)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	err_set(&err, -EINVAL, "%s", text);
+	return complain(&err);
+}
+
+int print_json(const struct node *node)
+{
+	_cleanup_(buf_done) struct buf text = BUF(64 * MIB);
+	int r = json_write(node, false, &text);
+
+	r = r < 0 ? r : buf_char(&text, '\n');
+	r = r < 0 ? r : fd_write_all(1, buf_text(&text), text.len);
+	if (r == -EPIPE)
+		return 0;
+	return r < 0 ? complain_text("cannot write the result: %s", strerror(-r)) : 0;
+}
+
+static const struct option *find_option(const struct verb *verb, const char *name)
+{
+	for (const struct option *o = verb->options; o && o->name; o++)
+		if (str_equal(o->name, name))
+			return o;
+	return NULL;
+}
+
+static int unknown_option(const struct verb *verb, const char *name, struct err *err)
+{
+	const char *names[96], *nearest;
+	size_t count = 0;
+
+	for (const struct option *o = verb->options; o && o->name; o++)
+		names[count++] = o->name;
+	for (size_t i = 0; verb->takes_policy && i < policy_key_count; i++)
+		for (size_t k = 0; k < KEY_MAX_FLAGS && policy_keys[i].flags[k].name; k++)
+			names[count++] = policy_keys[i].flags[k].name;
+	nearest = str_nearest(name, names, count);
+	if (nearest)
+		return err_set(err, -EINVAL, "unknown option \"--%s\", did you mean \"--%s\"?",
+			       name, nearest);
+	return err_set(err, -EINVAL, "unknown option \"--%s\" (see \"brig help %s\")", name,
+		       verb->name);
+}
+
+int args_next(struct args *args, const struct verb *verb, const char **ret_name,
+	      const char **ret_value, struct err *err)
+{
+	static char name[64];
+	const struct key_flag *flag = NULL;
+	const struct option *option;
+	const char *text = args->at < args->argc ? args->argv[args->at] : NULL, *equal;
+	bool wants;
+
+	if (!text || text[0] != '-' || text[1] == '\0')
+		return 0;
+	args->at++;
+	if (str_equal(text, "--"))
+		return 0;
+	if (str_equal(text, "-h"))
+		text = "--help";
+	if (text[1] != '-')
+		return err_set(err, -EINVAL, "unknown option \"%s\" (see \"brig help %s\")", text,
+			       verb->name);
+	equal = strchr(text, '=');
+	snprintf(name, sizeof(name), "%.*s", equal ? (int)(equal - text - 2) : (int)sizeof(name),
+		 text + 2);
+	option = find_option(verb, name);
+	if (!option && !(verb->takes_policy && key_of_flag(name, &flag)))
+		return unknown_option(verb, name, err);
+	wants = !option || option->argument;
+	if (!wants && equal)
+		return err_set(err, -EINVAL, "--%s takes no value", name);
+	if (wants && !equal && args->at >= args->argc)
+		return err_set(err, -EINVAL, "--%s needs %s", name,
+			       option ? option->argument : flag->argument);
+	*ret_name = name;
+	*ret_value = !wants ? NULL : equal ? equal + 1 : args->argv[args->at++];
+	return 1;
+}
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(verb_table); i++)
+		if (str_equal(verb_table[i]->name, name))
+			return verb_table[i];
+	return NULL;
+}
+
+const struct verb *verb_find(const char *name, struct err *err)
+{
+	const struct verb *verb = find_verb(name);
+	const char *names[ARRAY_SIZE(verb_table)], *nearest;
+
+	if (verb)
+		return verb;
+	for (size_t i = 0; i < ARRAY_SIZE(verb_table); i++)
+		names[i] = verb_table[i]->name;
+	nearest = str_nearest(name, names, ARRAY_SIZE(names));
+	if (nearest)
+		err_set(err, -EINVAL, "unknown command \"%s\", did you mean \"%s\"?", name,
+			nearest);
+	else
+		err_set(err, -EINVAL, "unknown command \"%s\" (see \"brig help\")", name);
+	return NULL;
+}
+
+size_t verb_list(const struct verb *const **ret_verbs)
+{
+	*ret_verbs = verb_table;
+	return ARRAY_SIZE(verb_table);
+}
+
+int policy_env_here(struct policy_env *ret_env, struct err *err)
+{
+	static char cwd[PATH_MAX], home[PATH_MAX], config[PATH_MAX];
+	const char *value = getenv("HOME"), *xdg = getenv("XDG_CONFIG_HOME");
+	struct policy_env env = { .cwd = cwd };
+
+	if (!getcwd(cwd, sizeof(cwd)) || cwd[0] != '/')
+		return err_errno(err, -errno, "cannot tell the working directory");
+	/* Resolved, so that rules for a home behind a symbolic link mean the same files as the
+	 * working directory. */
+	if (value && value[0] == '/' && realpath(value, home))
+		env.home = home;
+	if (xdg && xdg[0] == '/')
+		snprintf(config, sizeof(config), "%s/brig", xdg);
+	else if (env.home)
+		snprintf(config, sizeof(config), "%.4000s/.config/brig", home);
+	env.config_home = config[0] ? config : NULL;
+	*ret_env = env;
+	return 0;
+}

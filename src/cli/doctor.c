@@ -1,0 +1,254 @@
+/* doctor.c - brig doctor: what this host can enforce, and what would help where it cannot */
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "tier/tier.h"
+
+static const struct option doctor_options[] = {
+	{ "json", NULL, "print JSON" },
+	{ "schema", NULL, "print the JSON Schema of what --json prints" },
+	{ "help", NULL, "this text" },
+	{ 0 },
+};
+
+enum tier_state { TIER_READY, TIER_MISSING, TIER_NOT_BUILT };
+static const char *const state_names[] = { "ready", "missing", "not built" };
+
+static enum tier_state state_of(const struct tier *tier, const struct host *host,
+				enum host_feature *ret_missing)
+{
+	*ret_missing = tier_missing(tier, host);
+	if (!tier->is_built)
+		return TIER_NOT_BUILT;
+	return *ret_missing == HOST_FEATURE_COUNT ? TIER_READY : TIER_MISSING;
+}
+
+/* The tier that "brig run" takes without being told. */
+static const struct tier *default_tier(void)
+{
+	struct policy policy;
+	struct err err = ERR_NONE;
+	const struct tier *tier = NULL;
+	const char *why;
+
+	policy_init(&policy);
+	if (tier_choose(&policy, &tier, &why, &err) < 0)
+		tier = NULL;
+	policy_done(&policy);
+	return tier;
+}
+
+static void print_tier(const struct tier *tier, const struct host *host,
+		       const struct tier *standard)
+{
+	enum host_feature missing;
+	enum tier_state state = state_of(tier, host, &missing);
+
+	printf("  %-10s %-10s %s%s\n", isolation_names[tier->isolation], state_names[state],
+	       tier->walls, tier == standard ? " (default)" : "");
+	if (state == TIER_NOT_BUILT)
+		printf("  %-10s %-10s this version of brig does not have it yet; the host %s%s\n",
+		       "", "", missing == HOST_FEATURE_COUNT ? "has what it needs" : "also lacks: ",
+		       missing == HOST_FEATURE_COUNT ? "" : host_features[missing].title);
+	else if (state == TIER_MISSING)
+		printf("  %-10s %-10s missing: %s, %s\n", "", "", host_features[missing].title,
+		       host->facts[missing].remedy[0] ? host->facts[missing].remedy
+						      : "nothing on this host helps");
+}
+
+static void print_text(const struct host *host, const struct tier *standard)
+{
+	printf("Linux %s, %s%s\n\nTiers\n", host->kernel, host->root ? "root" : "an ordinary user",
+	       host->container ? ", inside a container" : "");
+	for (size_t i = 0; i < tier_count; i++)
+		print_tier(&tiers[i], host, standard);
+	printf("\nHost\n");
+	for (size_t i = 0; i < HOST_FEATURE_COUNT; i++) {
+		const struct host_fact *fact = &host->facts[i];
+
+		printf("  %-3s %-28s %s\n", fact->ok ? "yes" : "no", host_features[i].title,
+		       fact->detail);
+		if (!fact->ok && fact->remedy[0])
+			printf("      %-28s remedy: %s\n", "", fact->remedy);
+	}
+	if (host->root)
+		printf("\nAs root the process tier keeps uid 0 without capabilities; run brig as "
+		       "an ordinary user "
+		       "where you can.\n");
+}
+
+static struct node *tier_node(const struct tier *tier, const struct host *host,
+			      const struct tier *standard)
+{
+	_cleanup_(node_freep) struct node *map = node_map();
+	enum host_feature missing;
+	enum tier_state state = state_of(tier, host, &missing);
+	bool lacks = missing != HOST_FEATURE_COUNT;
+	int r = map ? node_set(map, "tier", node_string(isolation_names[tier->isolation]))
+		    : -ENOMEM;
+
+	r = r < 0 ? r : node_set(map, "state", node_string(state_names[state]));
+	r = r < 0 ? r : node_set(map, "default", node_bool(tier == standard));
+	r = r < 0 ? r : node_set(map, "walls", node_string(tier->walls));
+	r = r < 0 ? r
+		  : node_set(map, "missing",
+			     lacks ? node_string(host_features[missing].name) : node_null());
+	r = r < 0 ? r
+		  : node_set(map, "remedy", node_string(lacks ? host->facts[missing].remedy : ""));
+	return r < 0 ? NULL : take_ptr(&map);
+}
+
+static struct node *fact_node(enum host_feature feature, const struct host_fact *fact)
+{
+	_cleanup_(node_freep) struct node *map = node_map();
+	int r = map ? node_set(map, "name", node_string(host_features[feature].name)) : -ENOMEM;
+
+	r = r < 0 ? r : node_set(map, "title", node_string(host_features[feature].title));
+	r = r < 0 ? r : node_set(map, "why", node_string(host_features[feature].why));
+	r = r < 0 ? r : node_set(map, "ok", node_bool(fact->ok));
+	r = r < 0 ? r : node_set(map, "detail", node_string(fact->detail));
+	r = r < 0 ? r : node_set(map, "remedy", node_string(fact->remedy));
+	return r < 0 ? NULL : take_ptr(&map);
+}
+
+static int print_as_json(const struct host *host, const struct tier *standard, bool ready)
+{
+	_cleanup_(node_freep) struct node *root = node_map(), *tier_list = node_list(),
+					  *facts = node_list();
+	int r = root && tier_list && facts ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < tier_count && r == 0; i++)
+		r = node_add(tier_list, tier_node(&tiers[i], host, standard));
+	for (size_t i = 0; i < HOST_FEATURE_COUNT && r == 0; i++)
+		r = node_add(facts, fact_node((enum host_feature)i, &host->facts[i]));
+	r = r < 0 ? r : node_set(root, "ready", node_bool(ready));
+	r = r < 0 ? r : node_set(root, "kernel", node_string(host->kernel));
+	r = r < 0 ? r : node_set(root, "root", node_bool(host->root));
+	r = r < 0 ? r : node_set(root, "container", node_bool(host->container));
+	r = r < 0 ? r : node_set(root, "tiers", take_ptr(&tier_list));
+	r = r < 0 ? r : node_set(root, "host", take_ptr(&facts));
+	return r < 0 ? complain_text("out of memory") : print_json(root);
+}
+
+/* The schema is what print_as_json() writes: one row per field. */
+static const struct {
+	const char *list, *name, *type; /* list: NULL for the object itself */
+} schema_fields[] = {
+	{ NULL, "ready", "boolean" },          { NULL, "kernel", "string" },
+	{ NULL, "root", "boolean" },           { NULL, "container", "boolean" },
+	{ "tiers", "tier", "string" },         { "tiers", "state", "string" },
+	{ "tiers", "default", "boolean" },     { "tiers", "walls", "string" },
+	{ "tiers", "missing", "string|null" }, { "tiers", "remedy", "string" },
+	{ "host", "name", "string" },          { "host", "title", "string" },
+	{ "host", "why", "string" },           { "host", "ok", "boolean" },
+	{ "host", "detail", "string" },        { "host", "remedy", "string" },
+};
+
+static struct node *schema_type(const char *type)
+{
+	_cleanup_(node_freep) struct node *map = node_map(), *both = NULL;
+	int r;
+
+	if (!map)
+		return NULL;
+	if (!str_ends(type, "|null"))
+		return node_set(map, "type", node_string(type)) < 0 ? NULL : take_ptr(&map);
+	both = node_list();
+	r = both ? node_add(both, node_string("string")) : -ENOMEM;
+	r = r < 0 ? r : node_add(both, node_string("null"));
+	r = r < 0 ? r : node_set(map, "type", take_ptr(&both));
+	return r < 0 ? NULL : take_ptr(&map);
+}
+
+/* An object with the fields of one list (NULL: the outermost), all of them required. */
+static struct node *schema_object(const char *list)
+{
+	_cleanup_(node_freep) struct node *map = node_map(), *properties = node_map(),
+					  *required = node_list();
+	int r = map && properties && required ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(schema_fields) && r == 0; i++) {
+		const char *of = schema_fields[i].list;
+
+		if (of == list || (of && list && str_equal(of, list))) {
+			r = node_set(properties, schema_fields[i].name,
+				     schema_type(schema_fields[i].type));
+			r = r < 0 ? r : node_add(required, node_string(schema_fields[i].name));
+		}
+	}
+	r = r < 0 ? r : node_set(map, "type", node_string("object"));
+	r = r < 0 ? r : node_set(map, "additionalProperties", node_bool(false));
+	r = r < 0 ? r : node_set(map, "required", take_ptr(&required));
+	r = r < 0 ? r : node_set(map, "properties", take_ptr(&properties));
+	return r < 0 ? NULL : take_ptr(&map);
+}
+
+static int add_schema_list(struct node *root, const char *list)
+{
+	struct node *properties = (struct node *)(uintptr_t)node_get(root, "properties");
+	struct node *required = (struct node *)(uintptr_t)node_get(root, "required");
+	_cleanup_(node_freep) struct node *array = node_map();
+	int r = array ? node_set(array, "type", node_string("array")) : -ENOMEM;
+
+	r = r < 0 ? r : node_set(array, "items", schema_object(list));
+	r = r < 0 ? r : node_set(properties, list, take_ptr(&array));
+	return r < 0 ? r : node_add(required, node_string(list));
+}
+
+static int print_schema(void)
+{
+	_cleanup_(node_freep) struct node *root = schema_object(NULL);
+	int r = root ? node_set(root, "$schema",
+				node_string("https://json-schema.org/draft/2020-12/schema"))
+		     : -ENOMEM;
+
+	r = r < 0 ? r : node_set(root, "title", node_string("brig host report"));
+	r = r < 0 ? r : add_schema_list(root, "tiers");
+	r = r < 0 ? r : add_schema_list(root, "host");
+	return r < 0 ? complain_text("out of memory") : print_json(root);
+}
+
+static int verb_doctor_main(int argc, char **argv)
+{
+	static struct host host;
+	struct args args = { .argc = argc, .argv = argv, .at = 1 };
+	const struct tier *standard = default_tier();
+	struct err err = ERR_NONE;
+	const char *name, *value;
+	bool json = false, ready;
+	int r;
+
+	while ((r = args_next(&args, &verb_doctor, &name, &value, &err)) > 0) {
+		if (str_equal(name, "help")) {
+			print_help(&verb_doctor);
+			return 0;
+		}
+		if (str_equal(name, "schema"))
+			return print_schema();
+		json = true;
+	}
+	if (r < 0)
+		return complain(&err);
+	if (args.at < argc)
+		return complain_text("doctor takes no argument, found \"%s\"", argv[args.at]);
+	host_probe(&host);
+	ready = standard && tier_missing(standard, &host) == HOST_FEATURE_COUNT;
+	if (json)
+		return print_as_json(&host, standard, ready) ?: !ready;
+	print_text(&host, standard);
+	return ready ? 0 : 1;
+}
+
+const struct verb verb_doctor = {
+	.name = "doctor",
+	.usage = "[--json]",
+	.summary = "tell what this host can enforce, and what would help",
+	.text = "Tries every kernel feature that a tier stands on, as this user, and prints for "
+		"each tier whether it "
+		"is ready, and for each thing missing the exact remedy. Leaves nothing behind.\n\n"
+		"The exit status is 0 when the default tier is ready, 1 when it is not.",
+	.example = "brig doctor\nbrig doctor --json",
+	.options = doctor_options,
+	.run = verb_doctor_main,
+};

@@ -1,0 +1,393 @@
+#include "jail/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/hook.h"
+#include "base/sys.h"
+#include "jail/launch.h"
+
+/* How long the end may take before the keeper says that something is left. */
+#define END_TIMEOUT_MS 5000
+
+const char *const keeper_steps[STEP_COUNT] = {
+	[STEP_PRIVILEGES] = "dropping privileges",
+	[STEP_AFFINITY] = "setting the CPU affinity",
+	[STEP_DOMAIN] = "entering the Landlock domain for signals",
+	[STEP_SCOPE] = "checking that signals are confined",
+	[STEP_FILTER] = "loading the system call filter",
+	[STEP_FORK] = "starting a process",
+	[STEP_SESSION] = "making a session",
+	[STEP_TERMINAL] = "taking the terminal",
+	[STEP_STDIO] = "setting up standard input and output",
+	[STEP_CGROUP] = "entering the cgroup",
+	[STEP_RLIMITS] = "setting resource limits",
+	[STEP_FILES] = "entering the Landlock domain for files",
+	[STEP_DESCRIPTORS] = "closing descriptors",
+	[STEP_EXEC] = "executing the program",
+};
+
+static void tell(int control, const struct keeper_event *event)
+{
+	ssize_t n;
+
+	do
+		n = send(control, event, sizeof(*event), MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	/* Nobody listens any more: the loop sees the end of the socket and acts on it. */
+}
+
+/* Reaps what has ended. 1: the first process ended; 0: others or none; -ECHILD: no child is left.
+ */
+static int reap(pid_t first, int control, struct keeper_event *ret_exit)
+{
+	int found = 0;
+
+	for (;;) {
+		siginfo_t info = { 0 };
+		struct keeper_event event = { .pid = first };
+		int status;
+
+		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) < 0)
+			return errno == EINTR ? found : found ? found : -errno;
+		if (info.si_pid == 0)
+			return found;
+		/* Taken by its pid: a second waitid for all could return another child. */
+		if (waitpid(info.si_pid, &status, WNOHANG | WUNTRACED) <= 0)
+			return found;
+		if (info.si_pid != first)
+			continue;
+		if (WIFSTOPPED(status)) {
+			event.news = KEEPER_STOPPED;
+			event.code = WSTOPSIG(status);
+			tell(control, &event);
+			continue;
+		}
+		event.news = KEEPER_EXITED;
+		event.code = status;
+		*ret_exit = event;
+		found = 1;
+	}
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Ends everything and reaps it. 0, or -ETIME when a process does not die (it hangs in the kernel).
+ */
+static int end_all(bool scoped, int signals, pid_t first, int control,
+		   struct keeper_event *ret_exit)
+{
+	uint64_t deadline = now_ms() + END_TIMEOUT_MS;
+	struct signalfd_siginfo drop[8];
+
+	if (!scoped)
+		return descendants_kill(END_TIMEOUT_MS);
+	for (;;) {
+		struct pollfd poll_signals = { .fd = signals, .events = POLLIN };
+		int r = reap(first, control, ret_exit);
+
+		if (r == -ECHILD)
+			return 0;
+		if (now_ms() > deadline)
+			return -ETIME;
+		kill(-1, SIGKILL);
+		if (poll(&poll_signals, 1, 100) > 0 && read(signals, drop, sizeof(drop)) < 0 &&
+		    errno != EINTR)
+			return -errno;
+	}
+}
+
+struct watch {
+	pid_t first;
+	int control, signals;
+	bool ended, scoped;
+	struct keeper_event exit;
+};
+
+/* Carries out one request of the warden. False when the sandbox must end now. */
+static bool obey(struct watch *watch)
+{
+	struct keeper_request request;
+	ssize_t n = recv(watch->control, &request, sizeof(request), MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return true;
+	if (n != sizeof(request) || request.order == KEEPER_KILL)
+		return false;
+	if (request.order == KEEPER_SIGNAL_ALL && watch->scoped)
+		kill(-1, request.signal);
+	else if (!watch->ended)
+		kill(-watch->first, request.signal);
+	return true;
+}
+
+static void watch_first(struct watch *watch)
+{
+	for (;;) {
+		struct pollfd fds[] = {
+			{ .fd = watch->control, .events = POLLIN },
+			{ .fd = watch->signals, .events = POLLIN },
+		};
+		struct signalfd_siginfo drop[8];
+
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return;
+		if (fds[1].revents) {
+			int r;
+
+			/* The content does not matter: one SIGCHLD may stand for many. */
+			if (read(watch->signals, drop, sizeof(drop)) < 0 && errno != EINTR &&
+			    errno != EAGAIN)
+				return;
+			r = reap(watch->first, watch->control, &watch->exit);
+			if (r > 0)
+				watch->ended = true;
+			if (r != 0)
+				return;
+		}
+		if (fds[0].revents && !obey(watch))
+			return;
+	}
+}
+
+/* kill(-1) is only ever called when this was seen to be true: the warden is out of the keeper's
+ * reach. */
+static bool signals_are_scoped(pid_t warden)
+{
+	return kill(warden, 0) < 0 && errno == EPERM;
+}
+
+static void fail(int control, enum keeper_step step, int code)
+{
+	const struct keeper_event event = { .news = KEEPER_FAILED,
+					    .step = (int)step,
+					    .code = code };
+
+	tell(control, &event);
+}
+
+/* The walls that the keeper shares with the workload. 0, or the step that failed with its -errno in
+ * *ret_code. */
+static int enclose(const struct jail *jail, pid_t warden, int *ret_code)
+{
+	int r = sys_no_new_privs();
+
+	*ret_code = r < 0 ? r : sys_drop_capabilities();
+	if (*ret_code < 0)
+		return STEP_PRIVILEGES;
+	if (jail->has_affinity &&
+	    sched_setaffinity(0, sizeof(jail->affinity), &jail->affinity) < 0) {
+		*ret_code = -errno;
+		return STEP_AFFINITY;
+	}
+	if (jail->outer.fd >= 0) {
+		*ret_code = landlock_enter(&jail->outer);
+		if (*ret_code < 0)
+			return STEP_DOMAIN;
+		if (!signals_are_scoped(warden)) {
+			*ret_code = -EPERM;
+			return STEP_SCOPE;
+		}
+	}
+	if (jail->filter) {
+		*ret_code = filter_load(jail->filter);
+		if (*ret_code < 0)
+			return STEP_FILTER;
+	}
+	return -1;
+}
+
+/* Leaves only what the keeper needs: everything else would keep pipes of the workload open. */
+static void drop_stdio(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd < 3; fd++)
+		if (null >= 0)
+			dup2(null, fd);
+		else
+			close(fd);
+	if (null > 2)
+		close(null);
+}
+
+static void close_for_workload(const struct jail_command *command)
+{
+	for (int i = 0; i < 3; i++)
+		if (command->stdio[i] > 2)
+			close(command->stdio[i]);
+	if (command->terminal > 2)
+		close(command->terminal);
+}
+
+static bool warden_is_gone(int control)
+{
+	struct pollfd fd = { .fd = control };
+
+	return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP);
+}
+
+_Noreturn static void keeper_main(const struct jail *jail, const struct jail_command *command,
+				     int control, pid_t warden)
+{
+	struct watch watch = { .control = control, .signals = -EBADF, .scoped = jail->outer.fd >= 0 };
+	struct keeper_event event = { .news = KEEPER_FINISHED };
+	struct launch_failure failure = { 0 };
+	sigset_t children;
+	int step, code = 0;
+
+	/* Its own session: signals to the caller's terminal or group are the warden's business. */
+	setsid();
+	prctl(PR_SET_NAME, "brig-keeper");
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	sigemptyset(&children);
+	sigaddset(&children, SIGCHLD);
+	watch.signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+	step = watch.signals < 0 ? STEP_FORK : enclose(jail, warden, &code);
+	if (step >= 0) {
+		fail(control, (enum keeper_step)step, code);
+	} else {
+		watch.first = launch(jail, command, &failure);
+		close_for_workload(command);
+		drop_stdio();
+		if (failure.code < 0) {
+			fail(control, failure.step, failure.code);
+		} else {
+			event.news = KEEPER_STARTED;
+			event.pid = watch.first;
+			tell(control, &event);
+			watch_first(&watch);
+		}
+	}
+	if (watch.ended)
+		tell(control, &watch.exit);
+	code = end_all(watch.scoped, watch.signals, watch.first, control, &watch.exit);
+	if (!watch.ended && watch.exit.news == KEEPER_EXITED)
+		tell(control, &watch.exit);
+	event.news = KEEPER_FINISHED;
+	event.code = scratch_remove(&jail->scratch);
+	event.code = code < 0 ? code : event.code;
+	/* The warden reads the counters before it removes the cgroup; without a warden it is ours to remove. */
+	if (warden_is_gone(control)) {
+		struct cgroup cgroup = jail->cgroup;
+
+		cgroup_done(&cgroup);
+	}
+	getrusage(RUSAGE_CHILDREN, &event.usage);
+	tell(control, &event);
+	_exit(0);
+}
+
+int keeper_start(const struct jail *jail, const struct jail_command *command,
+		 struct keeper *ret_keeper, struct err *err)
+{
+	_cleanup_close_ int pidfd = -EBADF, ours = -EBADF, theirs = -EBADF;
+	struct clone_args args = { .flags = CLONE_PIDFD,
+				   .exit_signal = SIGCHLD,
+				   .pidfd = (uint64_t)(uintptr_t)&pidfd };
+	pid_t warden = getpid(), pid;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(err, -errno, "cannot make a socket pair");
+	ours = pair[0];
+	theirs = pair[1];
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		return err_errno(err, -errno, "cannot become a subreaper");
+	pid = sys_clone3(&args);
+	if (pid < 0)
+		return err_errno(err, pid, "cannot start a process");
+	if (pid == 0) {
+		/* The number of our end would let the workload pretend to be the warden. */
+		close(ours);
+		keeper_main(jail, command, theirs, warden);
+	}
+	*ret_keeper =
+		(struct keeper){ .pid = pid, .pidfd = take_fd(&pidfd), .control = take_fd(&ours) };
+	return 0;
+}
+
+int keeper_order(const struct keeper *keeper, enum keeper_order order, int signal)
+{
+	const struct keeper_request request = { .order = (int)order, .signal = signal };
+	ssize_t n;
+
+	do
+		n = send(keeper->control, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
+{
+	struct keeper_event event;
+	ssize_t n;
+
+	do
+		n = recv(keeper->control, &event, sizeof(event), MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (n != sizeof(event))
+		return -EPIPE;
+	*ret_event = event;
+	return 0;
+}
+
+/* Sends SIGKILL to every process below pid that /proc shows; depth is bounded, the next pass takes
+ * the rest. */
+static void kill_below(pid_t pid, unsigned int depth)
+{
+	char path[64], text[4096];
+	const char *p = text;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	if (depth > 64 || file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return;
+	while (*p) {
+		char *end;
+		long child = strtol(p, &end, 10);
+
+		if (end == p)
+			break;
+		p = end;
+		kill_below((pid_t)child, depth + 1);
+		kill((pid_t)child, SIGKILL);
+	}
+}
+
+int descendants_kill(uint64_t timeout_ms)
+{
+	uint64_t deadline = now_ms() + timeout_ms;
+
+	for (;;) {
+		const struct timespec pause = { .tv_nsec = 2000000 };
+
+		kill_below(getpid(), 0);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+			return 0;
+		if (now_ms() > deadline)
+			return -ETIME;
+		nanosleep(&pause, NULL);
+	}
+}

@@ -1,0 +1,137 @@
+/*
+ * keeper.h - the process between the warden and the workload
+ *
+ *	warden (brig run)
+ *	  |  control socket
+ *	keeper           in an outer Landlock domain that scopes signals, under the workload's
+ *seccomp filter
+ *	  |
+ *	workload         in an inner domain with the file rules; the first process and all that it
+ *starts
+ *
+ * The keeper is the reason why a sandbox without a pid namespace and without a cgroup ends as a
+ *whole. It is the subreaper of everything the workload starts, so that nothing is ever reparented
+ *elsewhere. It ends the sandbox with one kill(-1, SIGKILL): the outer domain lets that call reach
+ *exactly the keeper's own descendants, and the kernel delivers it under the lock that fork takes,
+ *so a fork bomb in full flight does not outrun it. The workload cannot signal, trace or stop the
+ *keeper, because the keeper is outside the inner domain.
+ *
+ * If the warden dies, the control socket closes and the keeper ends the sandbox by itself and
+ *removes its private folder. If the keeper is killed from outside, the first process dies with it
+ *(PDEATHSIG), and what is left is reparented to the warden, which is a subreaper too.
+ *
+ * Everything here runs after fork in a single-threaded process. The keeper never allocates and
+ *never parses what the workload wrote.
+ */
+#ifndef BRIG_JAIL_KEEPER_H
+#define BRIG_JAIL_KEEPER_H
+
+#include <stdbool.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "jail/cgroup.h"
+#include "jail/landlock.h"
+#include "jail/scratch.h"
+#include "jail/seccomp.h"
+
+#define JAIL_MAX_RLIMITS 8
+
+struct jail_rlimit {
+	int resource;
+	uint64_t soft, hard;
+};
+
+/* All that the set-up in the child needs, made ahead by the tier. Pointers are the warden's. */
+struct jail {
+	struct landlock outer,
+		inner; /* fd -EBADF: knocked out or weakened by the person at the keyboard */
+	const struct filter *filter; /* NULL: knocked out */
+	struct cgroup cgroup;
+	struct scratch scratch;
+	struct jail_rlimit rlimits[JAIL_MAX_RLIMITS];
+	unsigned int rlimit_count;
+	bool has_affinity;
+	cpu_set_t affinity;
+};
+
+/* The first process. stdio are descriptors of the warden; one that is -EBADF becomes /dev/null. */
+struct jail_command {
+	char *const *argv;
+	char *const *envp;
+	const char *search; /* the PATH to look the program up in */
+	int stdio[3];
+	int terminal; /* becomes the controlling terminal, or -EBADF */
+};
+
+enum keeper_order {
+	KEEPER_SIGNAL,	   /* send a signal to the first process's group */
+	KEEPER_SIGNAL_ALL, /* send it to every process of the sandbox */
+	KEEPER_KILL,   /* end everything now */
+};
+
+struct keeper_request {
+	int order, signal;
+};
+
+enum keeper_news {
+	KEEPER_STARTED,  /* pid; the workload's program is running */
+	KEEPER_FAILED,   /* the start failed: step, code */
+	KEEPER_STOPPED,  /* the first process was stopped: code is the signal */
+	KEEPER_EXITED,   /* the first process ended: code as from wait */
+	KEEPER_FINISHED, /* nothing is left: usage of all; code of the clean-up */
+};
+
+struct keeper_event {
+	int news;
+	int step; /* enum keeper_step of a failure */
+	int code;
+	pid_t pid;
+	struct rusage usage;
+};
+
+/* Where a start can fail; the names are for messages. */
+enum keeper_step {
+	STEP_PRIVILEGES,
+	STEP_AFFINITY,
+	STEP_DOMAIN,
+	STEP_SCOPE,
+	STEP_FILTER,
+	STEP_FORK,
+	STEP_SESSION,
+	STEP_TERMINAL,
+	STEP_STDIO,
+	STEP_CGROUP,
+	STEP_RLIMITS,
+	STEP_FILES,
+	STEP_DESCRIPTORS,
+	STEP_EXEC,
+	STEP_COUNT,
+};
+extern const char *const keeper_steps[STEP_COUNT];
+
+struct keeper {
+	pid_t pid;
+	int pidfd;
+	int control; /* SOCK_SEQPACKET */
+};
+
+#define KEEPER_NONE ((struct keeper){ .pidfd = -EBADF, .control = -EBADF })
+
+[[nodiscard]] int keeper_start(const struct jail *jail, const struct jail_command *command,
+			       struct keeper *ret_keeper, struct err *err);
+[[nodiscard]] int keeper_order(const struct keeper *keeper, enum keeper_order order, int signal);
+
+/* One event; -EAGAIN when there is none, -EPIPE when the keeper is gone. */
+[[nodiscard]] int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event);
+
+/*
+ * Kills every descendant of the calling process that it can find, until none is left or the time is
+ * over. The way that works without Landlock's scopes: slower, and a race against a fork bomb.
+ * -ETIME when something is left.
+ */
+[[nodiscard]] int descendants_kill(uint64_t timeout_ms);
+
+#endif

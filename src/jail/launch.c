@@ -1,0 +1,224 @@
+#include "jail/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/hook.h"
+#include "base/sys.h"
+
+/* Puts descriptors in place. Those that stand in each other's way are first moved above 2. */
+static int place_stdio(const struct jail_command *command)
+{
+	int from[3];
+
+	for (int i = 0; i < 3; i++) {
+		from[i] = command->stdio[i];
+		if (from[i] < 0)
+			from[i] = open("/dev/null", i == 0 ? O_RDONLY : O_WRONLY);
+		if (from[i] >= 0 && from[i] < 3 && from[i] != i)
+			from[i] = fcntl(from[i], F_DUPFD, 3);
+		if (from[i] < 0)
+			return -errno;
+	}
+	for (int i = 0; i < 3; i++)
+		if (from[i] == i ? fcntl(i, F_SETFD, 0) < 0 : dup2(from[i], i) < 0)
+			return -errno;
+	return 0;
+}
+
+static int reset_signals(void)
+{
+	sigset_t none;
+
+	for (int signal = 1; signal < NSIG; signal++) {
+		const struct sigaction standard = { .sa_handler = SIG_DFL };
+
+		/* SIGKILL, SIGSTOP and those that the libc keeps for itself are refused; nothing to
+		 * reset there. */
+		sigaction(signal, &standard, NULL);
+	}
+	sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
+}
+
+static int set_rlimits(const struct jail *jail)
+{
+	/*
+	 * 1 and not 0: with 0 the kernel would still start a handler that core_pattern pipes to, on
+	 * the host and often as root.
+	 */
+	const struct rlimit core = { 1, 1 };
+
+	if (setrlimit(RLIMIT_CORE, &core) < 0)
+		return -errno;
+	for (unsigned int i = 0; i < jail->rlimit_count; i++) {
+		const struct rlimit limit = { jail->rlimits[i].soft, jail->rlimits[i].hard };
+
+		if (setrlimit(jail->rlimits[i].resource, &limit) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* A script without "#!" is one for sh, as every shell does it. */
+static int execute_script(const char *path, const struct jail_command *command)
+{
+	char *argv[256];
+	size_t count = 0;
+
+	argv[count++] = (char *)(uintptr_t) "sh";
+	argv[count++] = (char *)(uintptr_t)path;
+	for (size_t i = 1; command->argv[i]; i++) {
+		if (count >= sizeof(argv) / sizeof(argv[0]) - 1)
+			return -E2BIG;
+		argv[count++] = command->argv[i];
+	}
+	argv[count] = NULL;
+	execve("/bin/sh", argv, command->envp);
+	return -errno;
+}
+
+static int execute_at(const char *path, const struct jail_command *command)
+{
+	execve(path, command->argv, command->envp);
+	return errno == ENOEXEC ? execute_script(path, command) : -errno;
+}
+
+/* Looks the program up as execvp does: what is forbidden on the way is remembered, and the search
+ * goes on. */
+static int execute(const struct jail_command *command)
+{
+	const char *name = command->argv[0], *p = command->search;
+	char path[PATH_MAX];
+	int found = -ENOENT, r;
+
+	if (strchr(name, '/'))
+		return execute_at(name, command);
+	for (;;) {
+		size_t len = strcspn(p, ":"), name_len = strlen(name);
+
+		if (len + name_len + 2 <= sizeof(path)) {
+			memcpy(path, p, len);
+			path[len] = '/';
+			/* An empty part of PATH is the working directory. */
+			memcpy(path + len + (len > 0), name, name_len + 1);
+			r = execute_at(path, command);
+			if (r == -EACCES)
+				found = r;
+			else if (r != -ENOENT && r != -ENOTDIR)
+				return r;
+		}
+		if (p[len] == '\0')
+			return found;
+		p += len + 1;
+	}
+}
+
+static int step_session(const struct jail *jail, const struct jail_command *command)
+{
+	(void)jail;
+	(void)command;
+	/* The keeper's death ends the first process; the keeper ends the rest. */
+	return setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
+}
+
+static int step_terminal(const struct jail *jail, const struct jail_command *command)
+{
+	(void)jail;
+	if (command->terminal < 0)
+		return 0;
+	return ioctl(command->terminal, TIOCSCTTY, 0) < 0 ? -errno : 0;
+}
+
+static int step_stdio(const struct jail *jail, const struct jail_command *command)
+{
+	(void)jail;
+	return place_stdio(command);
+}
+
+static int step_cgroup(const struct jail *jail, const struct jail_command *command)
+{
+	(void)command;
+	return cgroup_enter(&jail->cgroup);
+}
+
+static int step_files(const struct jail *jail, const struct jail_command *command)
+{
+	(void)command;
+	return jail->inner.fd < 0 ? 0 : landlock_enter(&jail->inner);
+}
+
+static int step_descriptors(const struct jail *jail, const struct jail_command *command)
+{
+	(void)jail;
+	(void)command;
+	return hook_without("descriptors") ? 0 : sys_close_range(3, ~0u, 0);
+}
+
+static int step_rlimits(const struct jail *jail, const struct jail_command *command)
+{
+	int r = set_rlimits(jail);
+
+	(void)command;
+	return r < 0 ? r : reset_signals();
+}
+
+static int step_exec(const struct jail *jail, const struct jail_command *command)
+{
+	(void)jail;
+	return execute(command);
+}
+
+static const struct {
+	enum keeper_step step;
+	int (*run)(const struct jail *jail, const struct jail_command *command);
+} steps[] = {
+	{ STEP_SESSION, step_session }, { STEP_TERMINAL, step_terminal },
+	{ STEP_STDIO, step_stdio },     { STEP_CGROUP, step_cgroup },
+	{ STEP_FILES, step_files },     { STEP_DESCRIPTORS, step_descriptors },
+	{ STEP_RLIMITS, step_rlimits }, { STEP_EXEC, step_exec },
+};
+
+/* Returns only when a step fails. */
+static void become_workload(const struct jail *jail, const struct jail_command *command,
+			    struct launch_failure *failure)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		int r = steps[i].run(jail, command);
+
+		if (r < 0) {
+			*failure = (struct launch_failure){ .step = steps[i].step, .code = r };
+			return;
+		}
+	}
+}
+
+pid_t launch(const struct jail *jail, const struct jail_command *command,
+	     struct launch_failure *failure)
+{
+	/* Written by the child while the parent sleeps in vfork: the compiler must not keep a copy.
+	 */
+	static struct launch_failure shared;
+	pid_t pid;
+
+	shared = (struct launch_failure){ 0 };
+	pid = vfork();
+	if (pid == 0) {
+		become_workload(jail, command, &shared);
+		_exit(127);
+	}
+	if (pid < 0)
+		shared = (struct launch_failure){ .step = STEP_FORK, .code = -errno };
+	else if (shared.code < 0)
+		waitpid(pid, NULL, 0);
+	*failure = shared;
+	return pid;
+}

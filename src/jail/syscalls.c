@@ -1,0 +1,458 @@
+#include "jail/syscalls.h"
+
+#include <asm/unistd.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/personality.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* Calls newer than Debian 12's headers; from 424 on all architectures share their numbers. */
+#ifndef __NR_cachestat
+#define __NR_cachestat 451
+#endif
+#ifndef __NR_fchmodat2
+#define __NR_fchmodat2 452
+#endif
+#ifndef __NR_map_shadow_stack
+#define __NR_map_shadow_stack 453
+#endif
+#ifndef __NR_futex_wake
+#define __NR_futex_wake    454
+#define __NR_futex_wait    455
+#define __NR_futex_requeue 456
+#endif
+#ifndef __NR_statmount
+#define __NR_statmount 457
+#define __NR_listmount 458
+#endif
+#ifndef __NR_lsm_get_self_attr
+#define __NR_lsm_get_self_attr 459
+#define __NR_lsm_set_self_attr 460
+#define __NR_lsm_list_modules  461
+#endif
+#ifndef __NR_mseal
+#define __NR_mseal 462
+#endif
+#ifndef __NR_setxattrat
+#define __NR_setxattrat    463
+#define __NR_getxattrat    464
+#define __NR_listxattrat   465
+#define __NR_removexattrat 466
+#endif
+#ifndef __NR_open_tree_attr
+#define __NR_open_tree_attr 467
+#endif
+#ifndef __NR_file_getattr
+#define __NR_file_getattr 468
+#define __NR_file_setattr 469
+#endif
+#ifndef __NR_set_mempolicy_home_node
+#define __NR_set_mempolicy_home_node 450
+#endif
+#ifndef __NR_memfd_secret
+#define __NR_memfd_secret 447
+#endif
+#ifdef __x86_64__
+#ifndef __NR_uretprobe
+#define __NR_uretprobe 335
+#endif
+#ifndef __NR_uprobe
+#define __NR_uprobe 336
+#endif
+#endif
+
+/* Constants of which one of the libcs, or the headers that go with it, lacks the name. */
+enum {
+	AT_EMPTY_PATH_FLAG = 0x1000,
+	PR_SCHED_CORE_OPTION = 62,
+	USERFAULTFD_NEW = 0xaa00, /* the ioctl of /dev/userfaultfd that does what the call does */
+	NETLINK_ROUTE_PROTOCOL = 0,
+	LEVEL_NETLINK = 270,
+	OPT_ATTACH_BPF = 50,
+	OPT_ATTACH_REUSEPORT_EBPF = 52,
+	OPT_TCP_REPAIR = 19,
+	OPT_TCP_ULP = 31,
+	OPT_UDP_ENCAP = 100,
+	OPT_IP_OPTIONS = 4,
+	OPT_IP_IPSEC_POLICY = 16,
+	OPT_IP_XFRM_POLICY = 17,
+	OPT_IPV6_ADDRFORM = 1,
+	OPT_IPV6_2292PKTOPTIONS = 6,
+	OPT_IPV6_IPSEC_POLICY = 34,
+	OPT_IPV6_XFRM_POLICY = 35,
+	OPT_IPV6_HOPOPTS = 54,
+	OPT_IPV6_RTHDRDSTOPTS = 55,
+	OPT_IPV6_RTHDR = 57,
+	OPT_IPV6_DSTOPTS = 59,
+	OPT_IP_TABLES_REPLACE = 64, /* IPv6 uses the same two */
+	OPT_IP_TABLES_COUNTERS = 65,
+	OPT_ARP_TABLES_REPLACE = 96,
+	OPT_ARP_TABLES_COUNTERS = 97,
+	OPT_EB_TABLES_ENTRIES = 128,
+	OPT_EB_TABLES_COUNTERS = 129,
+};
+
+#define WORDS(...)                                   \
+	.values = (const uint32_t[]){ __VA_ARGS__ }, \
+	.count = sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t)
+#define MASKED(n, bits, ...)                                   \
+	{                                                      \
+		.arg = (n), .mask = (bits), WORDS(__VA_ARGS__) \
+	}
+#define ARG(n, ...) MASKED(n, UINT32_MAX, __VA_ARGS__)
+#define HIGH_HALF_ZERO(n)                                              \
+	{                                                              \
+		.arg = (n), .high = true, .mask = UINT32_MAX, WORDS(0) \
+	}
+#define CLEAR(n, bits) MASKED(n, bits, 0)
+
+/* CLONE_NEWTIME is part of the exit signal in clone(), where no valid signal has that bit. */
+#define NEW_NAMESPACES                                                                 \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
+	 CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWTIME)
+
+static const struct arg_clause clone_clauses[] = {
+	{ .verdict = ALLOW, .tests = { CLEAR(0, NEW_NAMESPACES) } },
+};
+
+/* By what is known to be harmless: a later kernel may give unshare bits that clone has for other
+ * things. The kernel looks at all 64. */
+static const struct arg_clause unshare_clauses[] = {
+	{ .verdict = ALLOW,
+	  .tests = { CLEAR(0, ~(uint32_t)(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
+					  CLONE_THREAD | CLONE_SYSVSEM)),
+		     HIGH_HALF_ZERO(0) } },
+};
+
+#define SOCKET_FLAGS     (SOCK_NONBLOCK | SOCK_CLOEXEC)
+#define SOCKET_TYPE(...) MASKED(1, ~(uint32_t)SOCKET_FLAGS, __VA_ARGS__)
+
+/*
+ * A family that is not allowed is one that the kernel does not know, and a protocol likewise
+ * (EPROTONOSUPPORT makes a program that prefers MPTCP or SCTP fall back to TCP). Raw sockets fail
+ * as they do for everybody who has no CAP_NET_RAW.
+ */
+static const struct arg_clause socket_clauses[] = {
+	{ WITH_UNIX, ALLOW, { ARG(0, AF_UNIX) } },
+	{ WITH_INET,
+	  ALLOW,
+	  { ARG(0, AF_INET, AF_INET6), SOCKET_TYPE(SOCK_STREAM), ARG(2, 0, IPPROTO_TCP) } },
+	{ WITH_INET,
+	  ALLOW,
+	  { ARG(0, AF_INET, AF_INET6), SOCKET_TYPE(SOCK_DGRAM), ARG(2, 0, IPPROTO_UDP) } },
+	{ WITH_INET,
+	  EPROTONOSUPPORT,
+	  { ARG(0, AF_INET, AF_INET6), SOCKET_TYPE(SOCK_STREAM, SOCK_DGRAM) } },
+	{ WITH_INET, EPERM, { ARG(0, AF_INET, AF_INET6) } },
+	{ WITH_INET,
+	  ALLOW,
+	  { ARG(0, AF_NETLINK), SOCKET_TYPE(SOCK_RAW, SOCK_DGRAM),
+	    ARG(2, NETLINK_ROUTE_PROTOCOL) } },
+	{ WITH_INET, EPROTONOSUPPORT, { ARG(0, AF_NETLINK) } },
+};
+
+/*
+ * One end of a datagram pair can still send to, and connect to, any socket that has a path: without
+ * socket(AF_UNIX) a pair must be of a kind that stays connected to its twin. SOCK_RAW is another
+ * name for a datagram here.
+ */
+static const struct arg_clause socketpair_clauses[] = {
+	{ 0, ALLOW, { ARG(0, AF_UNIX), SOCKET_TYPE(SOCK_STREAM, SOCK_SEQPACKET) } },
+	{ WITH_UNIX, ALLOW, { ARG(0, AF_UNIX) } },
+	{ 0, EPERM, { ARG(0, AF_UNIX) } },
+};
+
+/*
+ * Closed: packet filters of the host (they need a capability, but have been the way to root more
+ * than once), upper layer protocols and encapsulations, eBPF, and what would send packets along a
+ * route, or from a family, other than the one that was judged.
+ */
+static const struct arg_clause setsockopt_clauses[] = {
+	{ 0, EPERM, { ARG(1, SOL_SOCKET), ARG(2, OPT_ATTACH_BPF, OPT_ATTACH_REUSEPORT_EBPF) } },
+	{ 0, EPERM, { ARG(1, IPPROTO_TCP), ARG(2, OPT_TCP_ULP, OPT_TCP_REPAIR) } },
+	{ 0, EPERM, { ARG(1, IPPROTO_UDP), ARG(2, OPT_UDP_ENCAP) } },
+	{ 0,
+	  EPERM,
+	  { ARG(1, IPPROTO_IP),
+	    ARG(2, OPT_IP_OPTIONS, OPT_IP_IPSEC_POLICY, OPT_IP_XFRM_POLICY, OPT_IP_TABLES_REPLACE,
+		OPT_IP_TABLES_COUNTERS, OPT_ARP_TABLES_REPLACE, OPT_ARP_TABLES_COUNTERS,
+		OPT_EB_TABLES_ENTRIES, OPT_EB_TABLES_COUNTERS) } },
+	{ 0,
+	  EPERM,
+	  { ARG(1, IPPROTO_IPV6),
+	    ARG(2, OPT_IPV6_ADDRFORM, OPT_IPV6_2292PKTOPTIONS, OPT_IPV6_IPSEC_POLICY,
+		OPT_IPV6_XFRM_POLICY, OPT_IPV6_HOPOPTS, OPT_IPV6_RTHDRDSTOPTS, OPT_IPV6_RTHDR,
+		OPT_IPV6_DSTOPTS, OPT_IP_TABLES_REPLACE, OPT_IP_TABLES_COUNTERS) } },
+	{ 0,
+	  ALLOW,
+	  { ARG(1, SOL_SOCKET, IPPROTO_IP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_IPV6,
+		LEVEL_NETLINK) } },
+};
+
+/*
+ * Typing into a terminal, taking the console's output, loading a line discipline, locking others
+ * out of the terminal (TIOCEXCL stays when the sandbox is gone). TIOCSCTTY stays open: script, tmux
+ * and every shell in a pty of their own need it, and to take a terminal from another session needs
+ * CAP_SYS_ADMIN. Inode flags and attributes, because a project id moves a file out of its quota.
+ * Ioctls of devices are for Landlock and the view of /dev to refuse.
+ */
+static const struct arg_clause ioctl_clauses[] = {
+	{ 0,
+	  EPERM,
+	  { ARG(1, TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS, TIOCEXCL, TIOCVHANGUP,
+		(uint32_t)FS_IOC_SETFLAGS, (uint32_t)FS_IOC32_SETFLAGS, (uint32_t)FS_IOC_SETVERSION,
+		(uint32_t)FS_IOC32_SETVERSION, (uint32_t)FS_IOC_FSSETXATTR, (uint32_t)FIFREEZE,
+		(uint32_t)FITHAW, USERFAULTFD_NEW) } },
+};
+
+/* PR_SET_MM can make a process look like another program; core scheduling cookies are how an
+ * operator keeps tenants off each other's hyperthreads. What the others change is the caller's. */
+static const struct arg_clause prctl_clauses[] = {
+	{ 0, EPERM, { ARG(0, PR_SET_MM, PR_SCHED_CORE_OPTION) } },
+};
+
+/* Plain, 32-bit execution domain, either with an old version number, and the question. */
+static const struct arg_clause personality_clauses[] = {
+	{ 0,
+	  ALLOW,
+	  { ARG(0, PER_LINUX, PER_LINUX32, UNAME26, UNAME26 | PER_LINUX32, UINT32_MAX) } },
+};
+
+/* A narrower filter is welcome. A listener would answer for calls in place of the one outside. */
+static const struct arg_clause seccomp_clauses[] = {
+	{ 0, ALLOW, { CLEAR(1, SECCOMP_FILTER_FLAG_NEW_LISTENER) } },
+};
+
+/* A limit of 0 s of CPU kills, and the kernel asks only for the same user id, so no limit of
+ * another process may be set: neither Landlock nor anything else stands between. Reading is open.
+ */
+static const struct arg_clause prlimit_clauses[] = {
+	{ 0, ALLOW, { ARG(0, 0) } },
+	{ 0, ALLOW, { ARG(2, 0), HIGH_HALF_ZERO(2) } },
+};
+
+/* The mode is 16 bits wide. No type means a regular file. */
+#define NODE_TYPE(n) MASKED(n, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK)
+
+static const struct arg_clause mknod_clauses[] = {
+	{ 0, ALLOW, { NODE_TYPE(1) } },
+};
+static const struct arg_clause mknodat_clauses[] = {
+	{ 0, ALLOW, { NODE_TYPE(2) } },
+};
+
+static const struct arg_clause execveat_clauses[] = {
+	{ 0, ALLOW, { CLEAR(4, AT_EMPTY_PATH_FLAG) } },
+};
+
+#define RULE(list, otherwise)                     \
+	{                                         \
+		list, ARRAY_SIZE(list), otherwise \
+	}
+
+const struct arg_rule arg_rules[RULE_COUNT] = {
+	[RULE_CLONE] = RULE(clone_clauses, EPERM),
+	[RULE_UNSHARE] = RULE(unshare_clauses, EPERM),
+	[RULE_SOCKET] = RULE(socket_clauses, EAFNOSUPPORT),
+	[RULE_SOCKETPAIR] = RULE(socketpair_clauses, EAFNOSUPPORT),
+	[RULE_SETSOCKOPT] = RULE(setsockopt_clauses, ENOPROTOOPT),
+	[RULE_IOCTL] = RULE(ioctl_clauses, ALLOW),
+	[RULE_PRCTL] = RULE(prctl_clauses, ALLOW),
+	[RULE_PERSONALITY] = RULE(personality_clauses, EPERM),
+	[RULE_SECCOMP] = RULE(seccomp_clauses, EPERM),
+	[RULE_PRLIMIT] = RULE(prlimit_clauses, EPERM),
+	[RULE_MKNOD] = RULE(mknod_clauses, EPERM),
+	[RULE_MKNODAT] = RULE(mknodat_clauses, EPERM),
+	[RULE_EXECVEAT] = RULE(execveat_clauses, EPERM),
+};
+
+#define OPEN(call)                            [__NR_##call] = { #call, ALLOW, 0, RULE_NONE }
+#define SHUT(call)                            [__NR_##call] = { #call, EPERM, 0, RULE_NONE }
+#define ABSENT(call)                          [__NR_##call] = { #call, ENOSYS, 0, RULE_NONE }
+#define SHUT_UNLESS(condition, call)          [__NR_##call] = { #call, EPERM, condition, RULE_NONE }
+#define BY_RULE(rule, call)                   [__NR_##call] = { #call, EPERM, 0, rule }
+#define BY_RULE_UNLESS(condition, rule, call) [__NR_##call] = { #call, EPERM, condition, rule }
+
+/* A number that stands here twice is a warning of the compiler, which is an error. */
+/* clang-format off */
+const struct syscall_row syscall_table[] = {
+	/* Descriptors and their bytes. What a descriptor may do was decided when it was opened. */
+	OPEN(read), OPEN(write), OPEN(close), OPEN(close_range), OPEN(lseek), OPEN(fstat),
+	OPEN(pread64), OPEN(pwrite64), OPEN(readv), OPEN(writev), OPEN(preadv), OPEN(pwritev),
+	OPEN(preadv2), OPEN(pwritev2), OPEN(dup), OPEN(dup3), OPEN(fcntl), OPEN(flock),
+	OPEN(fsync), OPEN(fdatasync), OPEN(sync), OPEN(syncfs), OPEN(sync_file_range),
+	OPEN(truncate), OPEN(ftruncate), OPEN(fallocate), OPEN(fadvise64), OPEN(readahead),
+	OPEN(cachestat), OPEN(copy_file_range), OPEN(sendfile), OPEN(splice), OPEN(tee),
+	OPEN(vmsplice), OPEN(pipe2), OPEN(memfd_create), OPEN(getdents64),
+	BY_RULE(RULE_IOCTL, ioctl),
+
+	/* Paths: Landlock and the mounts decide. */
+	OPEN(openat), OPEN(openat2), OPEN(getcwd), OPEN(chdir), OPEN(fchdir), OPEN(mkdirat),
+	OPEN(unlinkat), OPEN(renameat), OPEN(renameat2), OPEN(linkat), OPEN(symlinkat),
+	OPEN(readlinkat), OPEN(fchmod), OPEN(fchmodat), OPEN(fchmodat2), OPEN(fchown),
+	OPEN(fchownat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
+	OPEN(statfs), OPEN(fstatfs), OPEN(utimensat), OPEN(umask), OPEN(file_getattr),
+	OPEN(setxattr), OPEN(lsetxattr), OPEN(fsetxattr), OPEN(setxattrat),
+	OPEN(getxattr), OPEN(lgetxattr), OPEN(fgetxattr), OPEN(getxattrat),
+	OPEN(listxattr), OPEN(llistxattr), OPEN(flistxattr), OPEN(listxattrat),
+	OPEN(removexattr), OPEN(lremovexattr), OPEN(fremovexattr), OPEN(removexattrat),
+	OPEN(inotify_init1), OPEN(inotify_add_watch), OPEN(inotify_rm_watch),
+	BY_RULE(RULE_MKNODAT, mknodat),
+
+	/* The twin of FS_IOC_FSSETXATTR; a handle reaches files past every directory check; fanotify
+	 * sees, and can hold up, what others open. */
+	SHUT(file_setattr), SHUT(name_to_handle_at), SHUT(open_by_handle_at),
+	SHUT(fanotify_init), SHUT(fanotify_mark),
+
+	/* Waiting for things, and asynchronous reads and writes on descriptors. */
+	OPEN(pselect6), OPEN(ppoll), OPEN(epoll_create1), OPEN(epoll_ctl), OPEN(epoll_pwait),
+	OPEN(epoll_pwait2), OPEN(eventfd2), OPEN(signalfd4), OPEN(timerfd_create),
+	OPEN(timerfd_settime), OPEN(timerfd_gettime), OPEN(io_setup), OPEN(io_destroy),
+	OPEN(io_getevents), OPEN(io_submit), OPEN(io_cancel), OPEN(io_pgetevents),
+
+	/* The operations of a ring do not pass the filter. Programs have a fallback. */
+	ABSENT(io_uring_setup), ABSENT(io_uring_enter), ABSENT(io_uring_register),
+
+	/* Memory of the caller. */
+	OPEN(mmap), OPEN(mprotect), OPEN(munmap), OPEN(brk), OPEN(mremap), OPEN(msync),
+	OPEN(mincore), OPEN(madvise), OPEN(mlock), OPEN(mlock2), OPEN(munlock), OPEN(mlockall),
+	OPEN(munlockall), OPEN(remap_file_pages), OPEN(pkey_mprotect), OPEN(pkey_alloc),
+	OPEN(pkey_free), OPEN(mseal), OPEN(map_shadow_stack), OPEN(membarrier),
+
+	/* Memory of others and faults answered in user space, the favourite of those who need to win
+	 * a race in the kernel. */
+	SHUT(userfaultfd), SHUT(process_madvise), SHUT(move_pages), SHUT(migrate_pages),
+	OPEN(process_mrelease),
+
+	/* Placement of memory is the operator's. libnuma takes ENOSYS for "no NUMA here". */
+	ABSENT(mbind), ABSENT(get_mempolicy), ABSENT(set_mempolicy), ABSENT(set_mempolicy_home_node),
+
+	/* A host with secret memory in use cannot hibernate. */
+	ABSENT(memfd_secret),
+
+	/* Processes and threads. clone3 has its flags in memory, where no filter can look, and every
+	 * libc falls back to clone. */
+	BY_RULE_UNLESS(WITH_NESTED, RULE_CLONE, clone), ABSENT(clone3),
+	BY_RULE_UNLESS(WITH_MEMFD_EXEC, RULE_EXECVEAT, execveat),
+	OPEN(execve), OPEN(exit), OPEN(exit_group), OPEN(wait4), OPEN(waitid), OPEN(getpid),
+	OPEN(gettid), OPEN(getppid), OPEN(setpgid), OPEN(getpgid), OPEN(getsid), OPEN(setsid),
+	OPEN(set_tid_address), OPEN(set_robust_list), OPEN(get_robust_list), OPEN(rseq),
+	OPEN(restart_syscall), OPEN(futex), OPEN(futex_waitv), OPEN(futex_wake), OPEN(futex_wait),
+	OPEN(futex_requeue), OPEN(pidfd_open),
+	BY_RULE(RULE_PRCTL, prctl), BY_RULE(RULE_PERSONALITY, personality),
+
+	/* Signals: Landlock keeps them inside, or the pid namespace does. */
+	OPEN(kill), OPEN(tkill), OPEN(tgkill), OPEN(pidfd_send_signal), OPEN(rt_sigaction),
+	OPEN(rt_sigprocmask), OPEN(rt_sigreturn), OPEN(rt_sigpending), OPEN(rt_sigtimedwait),
+	OPEN(rt_sigqueueinfo), OPEN(rt_tgsigqueueinfo), OPEN(rt_sigsuspend), OPEN(sigaltstack),
+
+	/* Limits and scheduling: the kernel bounds what is asked by the hard limits. */
+	OPEN(getrlimit), OPEN(setrlimit), OPEN(getrusage), OPEN(times), OPEN(getpriority),
+	OPEN(setpriority), OPEN(ioprio_get), OPEN(ioprio_set), OPEN(getcpu), OPEN(sched_yield),
+	OPEN(sched_getparam), OPEN(sched_setparam), OPEN(sched_getscheduler),
+	OPEN(sched_setscheduler), OPEN(sched_getattr), OPEN(sched_setattr),
+	OPEN(sched_get_priority_max), OPEN(sched_get_priority_min), OPEN(sched_rr_get_interval),
+	OPEN(sched_getaffinity), SHUT_UNLESS(WITH_FREE_AFFINITY, sched_setaffinity),
+	BY_RULE(RULE_PRLIMIT, prlimit64),
+
+	/* Clocks and timers; nobody sets the time. Whether adjtimex only asks stands in memory. */
+	OPEN(nanosleep), OPEN(clock_nanosleep), OPEN(clock_gettime), OPEN(clock_getres),
+	OPEN(gettimeofday), OPEN(getitimer), OPEN(setitimer), OPEN(timer_create),
+	OPEN(timer_settime), OPEN(timer_gettime), OPEN(timer_getoverrun), OPEN(timer_delete),
+	SHUT(clock_settime), SHUT(settimeofday), SHUT(adjtimex), SHUT(clock_adjtime),
+
+	/* Ids and capabilities: there are none to gain, and no_new_privs keeps it so. */
+	OPEN(getuid), OPEN(geteuid), OPEN(getgid), OPEN(getegid), OPEN(getresuid), OPEN(getresgid),
+	OPEN(getgroups), OPEN(setuid), OPEN(setgid), OPEN(setreuid), OPEN(setregid),
+	OPEN(setresuid), OPEN(setresgid), OPEN(setfsuid), OPEN(setfsgid), OPEN(setgroups),
+	OPEN(capget), OPEN(capset),
+
+	/* Walls that a program puts around itself. */
+	OPEN(landlock_create_ruleset), OPEN(landlock_add_rule), OPEN(landlock_restrict_self),
+	BY_RULE(RULE_SECCOMP, seccomp),
+	OPEN(lsm_get_self_attr), OPEN(lsm_list_modules), SHUT(lsm_set_self_attr),
+
+	/* The machine, to look at. */
+	OPEN(uname), OPEN(sysinfo), OPEN(getrandom),
+
+	/* Sockets: what a socket may reach is decided where it is made and by the gate. */
+	BY_RULE(RULE_SOCKET, socket), BY_RULE(RULE_SOCKETPAIR, socketpair),
+	BY_RULE(RULE_SETSOCKOPT, setsockopt), OPEN(getsockopt), OPEN(connect), OPEN(bind),
+	OPEN(listen), OPEN(accept), OPEN(accept4), OPEN(getsockname), OPEN(getpeername),
+	OPEN(sendto), OPEN(recvfrom), OPEN(sendmsg), OPEN(recvmsg), OPEN(sendmmsg),
+	OPEN(recvmmsg), OPEN(shutdown),
+
+	/* Objects with a number instead of a path: without an IPC namespace they are the host's. */
+	SHUT_UNLESS(WITH_PRIVATE_IPC, shmget), SHUT_UNLESS(WITH_PRIVATE_IPC, shmat),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, shmctl), SHUT_UNLESS(WITH_PRIVATE_IPC, shmdt),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, semget), SHUT_UNLESS(WITH_PRIVATE_IPC, semop),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, semtimedop), SHUT_UNLESS(WITH_PRIVATE_IPC, semctl),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, msgget), SHUT_UNLESS(WITH_PRIVATE_IPC, msgsnd),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, msgrcv), SHUT_UNLESS(WITH_PRIVATE_IPC, msgctl),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, mq_open), SHUT_UNLESS(WITH_PRIVATE_IPC, mq_unlink),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, mq_timedsend), SHUT_UNLESS(WITH_PRIVATE_IPC, mq_timedreceive),
+	SHUT_UNLESS(WITH_PRIVATE_IPC, mq_notify), SHUT_UNLESS(WITH_PRIVATE_IPC, mq_getsetattr),
+
+	/* Looking into and steering other processes. */
+	SHUT_UNLESS(WITH_DEBUG, ptrace), SHUT_UNLESS(WITH_DEBUG, process_vm_readv),
+	SHUT_UNLESS(WITH_DEBUG, process_vm_writev), SHUT_UNLESS(WITH_DEBUG, kcmp),
+	SHUT_UNLESS(WITH_DEBUG, pidfd_getfd),
+
+	/* Namespaces and mounts, the old calls and the new. */
+	BY_RULE_UNLESS(WITH_NESTED, RULE_UNSHARE, unshare), SHUT_UNLESS(WITH_NESTED, setns),
+	SHUT_UNLESS(WITH_NESTED, mount), SHUT_UNLESS(WITH_NESTED, umount2),
+	SHUT_UNLESS(WITH_NESTED, pivot_root), SHUT_UNLESS(WITH_NESTED, chroot),
+	SHUT_UNLESS(WITH_NESTED, open_tree), SHUT_UNLESS(WITH_NESTED, open_tree_attr),
+	SHUT_UNLESS(WITH_NESTED, move_mount), SHUT_UNLESS(WITH_NESTED, mount_setattr),
+	SHUT_UNLESS(WITH_NESTED, fsopen), SHUT_UNLESS(WITH_NESTED, fsconfig),
+	SHUT_UNLESS(WITH_NESTED, fsmount), SHUT_UNLESS(WITH_NESTED, fspick),
+	SHUT_UNLESS(WITH_NESTED, sethostname), SHUT_UNLESS(WITH_NESTED, setdomainname),
+
+	/* These tell what a masked or absent /proc/self/mountinfo does not; libmount falls back. */
+	ABSENT(statmount), ABSENT(listmount),
+
+	/* The kernel's own extension points, and keys, which no namespace divides. */
+	SHUT(bpf), SHUT(perf_event_open), SHUT(add_key), SHUT(request_key), SHUT(keyctl),
+	SHUT(init_module), SHUT(finit_module), SHUT(delete_module), SHUT(kexec_load),
+	SHUT(kexec_file_load),
+
+	/* Administration of the machine. */
+	SHUT(reboot), SHUT(swapon), SHUT(swapoff), SHUT(acct), SHUT(quotactl), SHUT(quotactl_fd),
+	SHUT(syslog), SHUT(vhangup), SHUT(lookup_dcookie), SHUT(nfsservctl),
+
+#ifdef __x86_64__
+	/* Forms that newer architectures left out. */
+	OPEN(open), OPEN(creat), OPEN(stat), OPEN(lstat), OPEN(access), OPEN(pipe), OPEN(dup2),
+	OPEN(getdents), OPEN(rename), OPEN(mkdir), OPEN(rmdir), OPEN(link), OPEN(unlink),
+	OPEN(symlink), OPEN(readlink), OPEN(chmod), OPEN(chown), OPEN(lchown), OPEN(utime),
+	OPEN(utimes), OPEN(futimesat), OPEN(poll), OPEN(select), OPEN(epoll_create),
+	OPEN(epoll_wait), OPEN(eventfd), OPEN(signalfd), OPEN(inotify_init), OPEN(fork),
+	OPEN(vfork), OPEN(getpgrp), OPEN(pause), OPEN(alarm), OPEN(time), OPEN(arch_prctl),
+	BY_RULE(RULE_MKNOD, mknod),
+
+	/* Ports, segments and probes of this architecture; leftovers of old kernels. */
+	SHUT(iopl), SHUT(ioperm), SHUT(modify_ldt), SHUT(uretprobe), SHUT(uprobe), SHUT(uselib),
+	SHUT(ustat), SHUT(sysfs), SHUT(_sysctl), SHUT(create_module), SHUT(get_kernel_syms),
+	SHUT(query_module),
+
+	/* Numbers that were given out and never had, or have no longer, a call behind them. */
+	ABSENT(set_thread_area), ABSENT(get_thread_area), ABSENT(epoll_ctl_old),
+	ABSENT(epoll_wait_old), ABSENT(getpmsg), ABSENT(putpmsg), ABSENT(afs_syscall),
+	ABSENT(tuxcall), ABSENT(security), ABSENT(vserver),
+#endif
+};
+/* clang-format on */
+
+const unsigned int syscall_count = ARRAY_SIZE(syscall_table);
+
+const char *syscall_name(uint32_t number)
+{
+	return number < syscall_count ? syscall_table[number].name : NULL;
+}

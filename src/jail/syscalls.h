@@ -1,0 +1,91 @@
+/*
+ * syscalls.h - what each system call may do: the table that workload filters are made from
+ *
+ * One row per system call, by number. A row is a verdict: allowed (0), or the errno that the caller
+ * gets. A row may name a condition of the filter's spec that opens it, or a rule that decides by
+ * the arguments. A number without a row gets ENOSYS.
+ *
+ * A rule is a list of clauses, read from the top: the first whose tests all hold decides, and if
+ * none does, the rule's own verdict stands. A clause with a condition that the spec does not meet
+ * is not there. A test looks at one half of one argument, because that is what a filter can load:
+ * most arguments are ints, of which the kernel drops the high half, so looking there would only
+ * let TIOCSTI | 1 << 32 through. Where the kernel takes all 64 bits there is a test for each half.
+ *
+ * Nothing behind a pointer is ever looked at: a filter cannot, and the caller could change it.
+ */
+#ifndef BRIG_JAIL_SYSCALLS_H
+#define BRIG_JAIL_SYSCALLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "jail/seccomp.h"
+
+#define ALLOW 0 /* as a verdict, which is otherwise an errno */
+
+/* What a spec can say, as bits. The extensions come first, with the bits they have in the spec. */
+enum condition {
+	WITH_DEBUG = 1 << EXT_DEBUG,
+	WITH_NESTED = 1 << EXT_NESTED,
+	WITH_MEMFD_EXEC = 1 << EXT_MEMFD_EXEC,
+	WITH_PRIVATE_IPC = 1 << EXTENSION_COUNT,
+	WITH_FREE_AFFINITY = 2 << EXTENSION_COUNT,
+	WITH_UNIX = 4 << EXTENSION_COUNT,
+	WITH_INET = 8 << EXTENSION_COUNT,
+};
+
+struct arg_test {
+	uint8_t arg;
+	bool high;              /* the upper 32 bits of it, not the lower */
+	uint8_t count;          /* 0 behind the last test of a clause */
+	uint32_t mask;          /* applied to the argument first */
+	const uint32_t *values; /* holds if it is one of these */
+};
+
+#define CLAUSE_TESTS 3
+
+struct arg_clause {
+	uint8_t when;    /* a condition, or 0 for always */
+	uint8_t verdict; /* ALLOW or an errno */
+	struct arg_test tests[CLAUSE_TESTS];
+};
+
+enum arg_rule_id {
+	RULE_NONE,
+	RULE_CLONE,
+	RULE_UNSHARE,
+	RULE_SOCKET,
+	RULE_SOCKETPAIR,
+	RULE_SETSOCKOPT,
+	RULE_IOCTL,
+	RULE_PRCTL,
+	RULE_PERSONALITY,
+	RULE_SECCOMP,
+	RULE_PRLIMIT,
+	RULE_MKNOD,
+	RULE_MKNODAT,
+	RULE_EXECVEAT,
+	RULE_COUNT,
+};
+
+struct arg_rule {
+	const struct arg_clause *clauses;
+	uint8_t count;
+	uint8_t verdict; /* when no clause decided */
+};
+
+struct syscall_row {
+	const char *name; /* NULL for a number that no call has */
+	uint8_t verdict;  /* ALLOW or an errno; not looked at when there is a rule */
+	uint8_t opens;    /* a condition that allows the call whatever its arguments, or 0 */
+	uint8_t rule;     /* enum arg_rule_id */
+};
+
+extern const struct arg_rule arg_rules[RULE_COUNT];
+extern const struct syscall_row syscall_table[];
+extern const unsigned int syscall_count; /* the highest number with a row, plus one */
+
+/* The name of a call of the native ABI, or NULL. */
+const char *syscall_name(uint32_t number);
+
+#endif

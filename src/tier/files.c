@@ -1,0 +1,231 @@
+#include "tier/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#define SYMLINKS_MAX 40 /* as the kernel */
+
+static int rule_error(const struct path_rule *rule, int code, struct err *err, const char *text)
+{
+	if (rule->origin.is_flag)
+		return err_set(err, code, "%s \"%s\": %s", rule->origin.source, rule->path, text);
+	return err_set(err, code, "%s:%u: fs: \"%s\": %s", rule->origin.source, rule->origin.line,
+		       rule->path, text);
+}
+
+/* A path on its way from text with links to one without. */
+struct walk {
+	char done[PATH_MAX]; /* canonical so far, "" for the root */
+	char rest[2 * PATH_MAX];
+	unsigned int links;
+};
+
+/* Puts the target of the link at done/name before what is still to be walked. */
+static int follow(struct walk *walk, const char *target)
+{
+	char rest[sizeof(walk->rest)];
+
+	if (++walk->links > SYMLINKS_MAX)
+		return -ELOOP;
+	if ((size_t)snprintf(rest, sizeof(rest), "%s/%s", target, walk->rest) >= sizeof(rest))
+		return -ENAMETOOLONG;
+	strcpy(walk->rest, rest);
+	if (target[0] == '/')
+		walk->done[0] = '\0';
+	return 0;
+}
+
+/* Takes the next component off rest. False when there is none. */
+static bool next_component(struct walk *walk, char name[static NAME_MAX + 1])
+{
+	size_t skip = strspn(walk->rest, "/"), len = strcspn(walk->rest + skip, "/");
+
+	if (len == 0 || len > NAME_MAX)
+		return false;
+	memcpy(name, walk->rest + skip, len);
+	name[len] = '\0';
+	memmove(walk->rest, walk->rest + skip + len, strlen(walk->rest + skip + len) + 1);
+	return true;
+}
+
+/* Resolves every link of rule->path. What does not exist is taken as it is written. */
+static int resolve(const struct path_rules *rules, const struct path_rule *rule,
+		   char path[static PATH_MAX], struct err *err)
+{
+	struct walk walk = { 0 };
+	char name[NAME_MAX + 1], target[PATH_MAX];
+
+	snprintf(walk.rest, sizeof(walk.rest), "%s", rule->path);
+	while (next_component(&walk, name)) {
+		size_t len = strlen(walk.done);
+		const struct path_rule *decisive;
+		ssize_t n;
+		int r;
+
+		if (str_equal(name, "."))
+			continue;
+		if (str_equal(name, "..")) {
+			char *slash = strrchr(walk.done, '/');
+
+			if (slash)
+				*slash = '\0';
+			continue;
+		}
+		if (len + strlen(name) + 2 > sizeof(walk.done))
+			return rule_error(rule, -ENAMETOOLONG, err, "the path is too long");
+		walk.done[len] = '/';
+		strcpy(walk.done + len + 1, name);
+		n = readlink(walk.done, target, sizeof(target) - 1);
+		if (n < 0)
+			continue;
+		target[n] = '\0';
+		if (policy_path_access(rules, walk.done, &decisive) == ACCESS_WRITE)
+			return rule_error(rule, -ELOOP, err,
+					  "goes through a symbolic link that the sandbox could "
+					  "have made: name the "
+					  "real path");
+		walk.done[len] = '\0';
+		r = follow(&walk, target);
+		if (r < 0)
+			return rule_error(rule, r, err, "has too many or too long symbolic links");
+	}
+	strcpy(path, walk.done[0] ? walk.done : "/");
+	return 0;
+}
+
+static bool is_below(const char *path, const char *ancestor)
+{
+	size_t len = strlen(ancestor);
+
+	return strncmp(path, ancestor, len) == 0 &&
+	       (path[len] == '/' || path[len] == '\0' || len == 1);
+}
+
+/* A link must not open what another rule closes, nor close what a wider tree has opened. */
+static int check_resolved(const struct path_rules *rules, const struct path_rule *rule,
+			  const char *path, struct err *err)
+{
+	const struct path_rule *above;
+	enum access access = policy_path_access(rules, path, &above);
+
+	if (above && above != rule && access != rule->access &&
+	    (access == ACCESS_NONE || rule->access < access))
+		return rule_error(
+			rule, -EPERM, err,
+			"leads by a symbolic link to a place that another rule treats differently");
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->items[i].access < rule->access && is_below(rules->items[i].path, path) &&
+		    &rules->items[i] != rule)
+			return rule_error(rule, -EPERM, err,
+					  "leads by a symbolic link to a folder with something "
+					  "that another rule "
+					  "closes");
+	return 0;
+}
+
+/* Opens the path of a rule. -ENOENT where it does not exist. */
+static int open_rule(const struct path_rules *rules, const struct path_rule *rule, struct err *err)
+{
+	char path[PATH_MAX];
+	int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS), r;
+
+	if (fd == -ELOOP) {
+		r = resolve(rules, rule, path, err);
+		r = r < 0 ? r : check_resolved(rules, rule, path, err);
+		if (r < 0)
+			return r;
+		fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+		if (fd == -ELOOP)
+			return rule_error(rule, fd, err, "changed while it was looked up");
+	}
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES) {
+		if (rule->origin.is_flag && rule->access != ACCESS_NONE)
+			return rule_error(rule, -EINVAL, err,
+					  fd == -EACCES ? "cannot be looked up: permission denied"
+							: "does not exist (create it first)");
+		return -ENOENT;
+	}
+	return fd < 0 ? rule_error(rule, fd, err, strerror(-fd)) : fd;
+}
+
+/* Terminals are the one kind of device that programs control by ioctl. */
+static bool is_terminal_device(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && (major(st->st_rdev) == 5 ||
+					(major(st->st_rdev) >= 136 && major(st->st_rdev) <= 143));
+}
+
+static int grant_rule(const struct path_rule *rule, int fd, const struct landlock *ll,
+		      struct err *err)
+{
+	enum landlock_grant grant = rule->access == ACCESS_WRITE ? LANDLOCK_WRITE : LANDLOCK_READ;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return rule_error(rule, -errno, err, strerror(errno));
+	if (grant == LANDLOCK_WRITE && is_terminal_device(&st))
+		grant = LANDLOCK_WRITE_DEVICE;
+	r = landlock_grant(ll, fd, S_ISDIR(st.st_mode), grant);
+	return r < 0 ? rule_error(rule, r, err, strerror(-r)) : 0;
+}
+
+static int refuse_what_landlock_cannot(const struct path_rules *rules, struct err *err)
+{
+	const struct path_rule *wider, *narrower = policy_path_conflict(rules, &wider);
+
+	if (narrower)
+		return err_set(err, -EOPNOTSUPP,
+			       "fs: \"%s\" (%s) lies inside \"%s\" (%s, %s): the process tier "
+			       "grants whole trees "
+			       "and cannot take a part out; the container tier can, and is not in "
+			       "this version "
+			       "yet (work in another folder, or drop one of the rules)",
+			       narrower->path, access_names[narrower->access], wider->path,
+			       access_names[wider->access], wider->origin.source);
+	for (size_t i = 0; i < rules->count; i++)
+		if (rules->items[i].access == ACCESS_OVERLAY)
+			return rule_error(&rules->items[i], -EOPNOTSUPP, err,
+					  "overlay needs the container tier, which this version of "
+					  "brig does not "
+					  "have yet");
+	return 0;
+}
+
+int files_grant(const struct path_rules *rules, const struct landlock *ll,
+		struct files_count *ret_count, struct err *err)
+{
+	struct files_count count = { 0 };
+	int r = refuse_what_landlock_cannot(rules, err);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct path_rule *rule = &rules->items[i];
+		_cleanup_close_ int fd = open_rule(rules, rule, err);
+
+		if (fd == -ENOENT) {
+			count.absent += rule->access != ACCESS_NONE;
+			continue;
+		}
+		if (fd < 0)
+			return fd;
+		if (rule->access == ACCESS_NONE)
+			continue;
+		r = grant_rule(rule, fd, ll, err);
+		if (r < 0)
+			return r;
+		count.readable += rule->access == ACCESS_READ;
+		count.writable += rule->access == ACCESS_WRITE;
+	}
+	*ret_count = count;
+	return 0;
+}

@@ -1,0 +1,322 @@
+#include "warden/result.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/str.h"
+#include "output/text.h"
+
+const char *const reason_names[REASON_COUNT] = {
+	[REASON_EXIT] = "exit",     [REASON_SIGNAL] = "signal", [REASON_TIMEOUT] = "timeout",
+	[REASON_MEMORY] = "memory", [REASON_PIDS] = "pids",     [REASON_CPU] = "cpu",
+	[REASON_DISK] = "disk",     [REASON_OUTPUT] = "output", [REASON_CANCELLED] = "cancelled",
+};
+
+static const struct {
+	int number;
+	const char *name;
+} signal_names[] = {
+	{ SIGHUP, "SIGHUP" },   { SIGINT, "SIGINT" },       { SIGQUIT, "SIGQUIT" },
+	{ SIGILL, "SIGILL" },   { SIGTRAP, "SIGTRAP" },     { SIGABRT, "SIGABRT" },
+	{ SIGBUS, "SIGBUS" },   { SIGFPE, "SIGFPE" },       { SIGKILL, "SIGKILL" },
+	{ SIGUSR1, "SIGUSR1" }, { SIGSEGV, "SIGSEGV" },     { SIGUSR2, "SIGUSR2" },
+	{ SIGPIPE, "SIGPIPE" }, { SIGALRM, "SIGALRM" },     { SIGTERM, "SIGTERM" },
+	{ SIGXCPU, "SIGXCPU" }, { SIGXFSZ, "SIGXFSZ" },     { SIGVTALRM, "SIGVTALRM" },
+	{ SIGPROF, "SIGPROF" }, { SIGIO, "SIGIO" },         { SIGSYS, "SIGSYS" },
+	{ SIGPWR, "SIGPWR" },   { SIGSTKFLT, "SIGSTKFLT" },
+};
+
+const char *signal_name(int signal, char *text, size_t size)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(signal_names); i++)
+		if (signal_names[i].number == signal) {
+			snprintf(text, size, "%s", signal_names[i].name);
+			return text;
+		}
+	snprintf(text, size, "SIG%d", signal);
+	return text;
+}
+
+typedef struct node *(*field_value)(const struct result *result);
+
+static struct node *value_sandbox(const struct result *result)
+{
+	return node_string(result->sandbox);
+}
+
+static struct node *value_exit_code(const struct result *result)
+{
+	return node_int(result->exit_code);
+}
+
+static struct node *value_signal(const struct result *result)
+{
+	char text[16];
+
+	return result->signal ? node_string(signal_name(result->signal, text, sizeof(text)))
+			      : node_null();
+}
+
+static struct node *value_reason(const struct result *result)
+{
+	return node_string(reason_names[result->reason]);
+}
+
+static struct node *text_node(const struct buf *bytes)
+{
+	_cleanup_(buf_done) struct buf text = BUF(bytes->len * 3 + 1);
+	bool exact;
+
+	return text_of(buf_text(bytes), bytes->len, &text, &exact) < 0
+		       ? NULL
+		       : node_bytes(buf_text(&text), text.len);
+}
+
+/* NULL in the JSON where the text already says it exactly. */
+static struct node *base64_node(const struct buf *bytes)
+{
+	_cleanup_(buf_done) struct buf text = BUF(bytes->len * 3 + 1),
+				       code = BUF(bytes->len * 2 + 4);
+	bool exact;
+
+	if (text_of(buf_text(bytes), bytes->len, &text, &exact) < 0)
+		return NULL;
+	if (exact)
+		return node_null();
+	return base64_encode(buf_text(bytes), bytes->len, &code) < 0 ? NULL
+								     : node_string(buf_text(&code));
+}
+
+static struct node *value_stdout(const struct result *result)
+{
+	return text_node(&result->out);
+}
+
+static struct node *value_stderr(const struct result *result)
+{
+	return text_node(&result->err);
+}
+
+static struct node *value_stdout_base64(const struct result *result)
+{
+	return base64_node(&result->out);
+}
+
+static struct node *value_stderr_base64(const struct result *result)
+{
+	return base64_node(&result->err);
+}
+
+static struct node *value_truncated(const struct result *result)
+{
+	return node_bool(result->truncated);
+}
+
+static struct node *value_duration(const struct result *result)
+{
+	return node_int((int64_t)result->duration_ms);
+}
+
+static struct node *value_cpu(const struct result *result)
+{
+	return node_int((int64_t)result->cpu_ms);
+}
+
+static struct node *value_peak(const struct result *result)
+{
+	return node_int((int64_t)result->peak_memory);
+}
+
+static struct node *value_policy(const struct result *result)
+{
+	return node_string(result->policy);
+}
+
+static struct node *value_isolation(const struct result *result)
+{
+	return node_string(result->isolation);
+}
+
+static struct node *map_of(size_t count, const char *const keys[], const char *const values[])
+{
+	_cleanup_(node_freep) struct node *map = node_map();
+
+	for (size_t i = 0; map && i < count; i++)
+		if (node_set(map, keys[i], node_string(values[i])) < 0)
+			return NULL;
+	return take_ptr(&map);
+}
+
+static const char *const wall_keys[] = { "name", "mechanism", "value" };
+
+static struct node *value_enforcement(const struct result *result)
+{
+	_cleanup_(node_freep) struct node *list = node_list();
+
+	for (size_t i = 0; list && i < result->report->count; i++) {
+		const struct wall *wall = &result->report->walls[i];
+		const char *const values[] = { wall->name, wall->mechanism, wall->value };
+
+		if (node_add(list, map_of(ARRAY_SIZE(values), wall_keys, values)) < 0)
+			return NULL;
+	}
+	return take_ptr(&list);
+}
+
+static const char *const denial_keys[] = { "action", "object", "rule", "reason", "allow_with" };
+
+static struct node *value_denials(const struct result *result)
+{
+	_cleanup_(node_freep) struct node *list = node_list();
+
+	for (size_t i = 0; list && i < result->denial_count; i++) {
+		const struct denial *d = &result->denials[i];
+		const char *const values[] = { d->action, d->object, d->rule, d->reason,
+					       d->allow_with };
+
+		if (node_add(list, map_of(ARRAY_SIZE(values), denial_keys, values)) < 0)
+			return NULL;
+	}
+	return take_ptr(&list);
+}
+
+enum shape {
+	SHAPE_TEXT,
+	SHAPE_TEXT_OR_NULL,
+	SHAPE_NUMBER,
+	SHAPE_BOOL,
+	SHAPE_REASON,
+	SHAPE_WALLS,
+	SHAPE_DENIALS
+};
+
+static const struct field {
+	const char *name;
+	enum shape shape;
+	field_value value;
+	const char *summary;
+} fields[] = {
+	{ "sandbox", SHAPE_TEXT, value_sandbox, "id of the sandbox" },
+	{ "exit_code", SHAPE_NUMBER, value_exit_code,
+	  "as a shell says it: the program's own, 128+n for signal n, 124 at the time limit, 126 "
+	  "and 127 when the "
+	  "program cannot be executed or found" },
+	{ "signal", SHAPE_TEXT_OR_NULL, value_signal,
+	  "the signal that ended the program, or null" },
+	{ "reason", SHAPE_REASON, value_reason,
+	  "why it ended, from what the kernel and the warden saw" },
+	{ "stdout", SHAPE_TEXT, value_stdout,
+	  "standard output; bytes that are not UTF-8 replaced by U+FFFD" },
+	{ "stderr", SHAPE_TEXT, value_stderr, "standard error, likewise" },
+	{ "stdout_base64", SHAPE_TEXT_OR_NULL, value_stdout_base64,
+	  "the exact bytes of standard output where stdout is not exact, else null" },
+	{ "stderr_base64", SHAPE_TEXT_OR_NULL, value_stderr_base64, "likewise for standard error" },
+	{ "truncated", SHAPE_BOOL, value_truncated,
+	  "some output is missing: it was over the limit" },
+	{ "duration_ms", SHAPE_NUMBER, value_duration, "from start to end" },
+	{ "cpu_ms", SHAPE_NUMBER, value_cpu, "CPU time of all processes" },
+	{ "peak_memory", SHAPE_NUMBER, value_peak,
+	  "bytes: of all processes together with a memory cgroup, else of the largest one" },
+	{ "policy", SHAPE_TEXT, value_policy, "digest of the resolved policy" },
+	{ "isolation", SHAPE_TEXT, value_isolation, "the tier that ran it" },
+	{ "enforcement", SHAPE_WALLS, value_enforcement, "one entry per wall: what really held" },
+	{ "denials", SHAPE_DENIALS, value_denials, "refused actions that brig itself saw" },
+};
+
+int result_to_node(const struct result *result, struct node **ret_node)
+{
+	_cleanup_(node_freep) struct node *map = node_map();
+	int r = map ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++)
+		r = node_set(map, fields[i].name, fields[i].value(result));
+	if (r < 0)
+		return r;
+	*ret_node = take_ptr(&map);
+	return 0;
+}
+
+static int schema_list_of(struct node *schema, const char *const keys[], size_t count)
+{
+	_cleanup_(node_freep) struct node *item = node_map(), *properties = node_map(),
+					  *required = node_list();
+	int r = item && properties && required ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < count && r == 0; i++) {
+		_cleanup_(node_freep) struct node *text = node_map();
+
+		r = text ? node_set(text, "type", node_string("string")) : -ENOMEM;
+		r = r < 0 ? r : node_set(properties, keys[i], take_ptr(&text));
+		r = r < 0 ? r : node_add(required, node_string(keys[i]));
+	}
+	r = r < 0 ? r : node_set(item, "type", node_string("object"));
+	r = r < 0 ? r : node_set(item, "required", take_ptr(&required));
+	r = r < 0 ? r : node_set(item, "additionalProperties", node_bool(false));
+	r = r < 0 ? r : node_set(item, "properties", take_ptr(&properties));
+	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
+	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
+}
+
+static int schema_names(struct node *schema, const char *key, const char *const names[],
+			size_t count)
+{
+	_cleanup_(node_freep) struct node *list = node_list();
+	int r = list ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = node_add(list, node_string(names[i]));
+	return r < 0 ? r : node_set(schema, key, take_ptr(&list));
+}
+
+static int schema_shape(struct node *schema, enum shape shape)
+{
+	static const char *const text_or_null[] = { "string", "null" };
+
+	switch (shape) {
+	case SHAPE_TEXT:
+		return node_set(schema, "type", node_string("string"));
+	case SHAPE_TEXT_OR_NULL:
+		return schema_names(schema, "type", text_or_null, ARRAY_SIZE(text_or_null));
+	case SHAPE_NUMBER:
+		return node_set(schema, "type", node_string("integer"));
+	case SHAPE_BOOL:
+		return node_set(schema, "type", node_string("boolean"));
+	case SHAPE_REASON:
+		return schema_names(schema, "enum", reason_names, REASON_COUNT);
+	case SHAPE_WALLS:
+		return schema_list_of(schema, wall_keys, ARRAY_SIZE(wall_keys));
+	case SHAPE_DENIALS:
+		return schema_list_of(schema, denial_keys, ARRAY_SIZE(denial_keys));
+	}
+	return -EINVAL;
+}
+
+int result_schema(struct node **ret_node)
+{
+	_cleanup_(node_freep) struct node *root = node_map(), *properties = node_map(),
+					  *required = node_list();
+	int r = root && properties && required ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++) {
+		_cleanup_(node_freep) struct node *schema = node_map();
+
+		r = schema ? node_set(schema, "description", node_string(fields[i].summary))
+			   : -ENOMEM;
+		r = r < 0 ? r : schema_shape(schema, fields[i].shape);
+		r = r < 0 ? r : node_set(properties, fields[i].name, take_ptr(&schema));
+		r = r < 0 ? r : node_add(required, node_string(fields[i].name));
+	}
+	r = r < 0 ? r
+		  : node_set(root, "$schema",
+			     node_string("https://json-schema.org/draft/2020-12/schema"));
+	r = r < 0 ? r : node_set(root, "title", node_string("brig result"));
+	r = r < 0 ? r : node_set(root, "type", node_string("object"));
+	r = r < 0 ? r : node_set(root, "additionalProperties", node_bool(false));
+	r = r < 0 ? r : node_set(root, "required", take_ptr(&required));
+	r = r < 0 ? r : node_set(root, "properties", take_ptr(&properties));
+	if (r < 0)
+		return r;
+	*ret_node = take_ptr(&root);
+	return 0;
+}

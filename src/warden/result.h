@@ -1,0 +1,57 @@
+/*
+ * result.h - what a run came to, as one object
+ *
+ * One row per field (result.c) gives the JSON, its schema and the manual. Everything in it comes
+ * from the kernel or from the warden, nothing from what the program claims.
+ */
+#ifndef BRIG_WARDEN_RESULT_H
+#define BRIG_WARDEN_RESULT_H
+
+#include "base/buf.h"
+#include "data/node.h"
+#include "tier/report.h"
+
+enum reason {
+	REASON_EXIT,
+	REASON_SIGNAL,
+	REASON_TIMEOUT,
+	REASON_MEMORY,
+	REASON_PIDS,
+	REASON_CPU,
+	REASON_DISK,
+	REASON_OUTPUT,
+	REASON_CANCELLED,
+	REASON_COUNT,
+};
+extern const char *const reason_names[REASON_COUNT];
+
+#define RESULT_ID_SIZE     16
+#define RESULT_MAX_DENIALS 16
+
+/* The shape of a refusal at every layer. */
+struct denial {
+	char action[32], object[256], rule[256], reason[256], allow_with[256];
+};
+
+struct result {
+	char sandbox[RESULT_ID_SIZE];
+	int exit_code; /* as a shell would say it: 128+n for a signal, 124 for the time limit */
+	int signal;    /* that ended the first process, or 0 */
+	enum reason reason;
+	struct buf out, err; /* captured, with --json */
+	bool truncated;
+	uint64_t duration_ms, cpu_ms, peak_memory;
+	char policy[80]; /* digest */
+	const char *isolation;
+	const struct report *report;
+	struct denial denials[RESULT_MAX_DENIALS];
+	size_t denial_count;
+};
+
+[[nodiscard]] int result_to_node(const struct result *result, struct node **ret_node);
+[[nodiscard]] int result_schema(struct node **ret_node);
+
+/* "SIGKILL" for 9. */
+const char *signal_name(int signal, char *text, size_t size);
+
+#endif

@@ -1,0 +1,554 @@
+#include "warden/warden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "jail/keeper.h"
+#include "warden/environment.h"
+#include "warden/streams.h"
+#include "warden/terminal.h"
+#include "warden/watch.h"
+
+#define GRACE_MS 400 /* between the signal that a program expects and the end of everything */
+#define OVERDUE_MS \
+	3000 /* for the keeper to finish after it was told to kill; then we do it ourselves */
+#define DRAIN_MS    1000 /* for output that a slow reader has not taken when all is over */
+#define SIGNAL_BASE 128
+
+enum phase { PHASE_RUNNING, PHASE_ENDING, PHASE_KILLED, PHASE_FINISHED };
+
+struct warden {
+	const struct warden_request *request;
+	struct process_jail *pj;
+	struct result *result;
+	struct keeper keeper;
+	struct terminal terminal;
+	struct streams streams;
+	int signals; /* signalfd */
+	enum phase phase;
+	uint64_t started, phase_deadline, wall_deadline, next_watch;
+	bool was_ended_by_us; /* reason is set already */
+	int cancel_signal;
+	pid_t first;
+	int status; /* of the first process, as from wait */
+	bool has_status;
+	struct keeper_event failure; /* news == KEEPER_FAILED */
+	struct rusage usage;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Twelve characters of an alphabet without lookalikes: 60 bits that nobody guesses. */
+static int make_id(char id[static RESULT_ID_SIZE], struct err *err)
+{
+	static const char alphabet[] = "abcdefghijkmnpqrstuvwxyz23456789";
+	unsigned char bytes[12];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return err_errno(err, -errno, "cannot get random numbers");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		id[i] = alphabet[bytes[i] % 32];
+	id[sizeof(bytes)] = '\0';
+	return 0;
+}
+
+/* Signals that the caller may send us. What he ignores (nohup) stays ignored. */
+static int open_signals(struct warden *w, struct err *err)
+{
+	static const int wanted[] = {
+		SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCHLD
+	};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
+		struct sigaction now;
+
+		if (sigaction(wanted[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN &&
+		    wanted[i] != SIGCHLD)
+			continue;
+		sigaddset(&set, wanted[i]);
+	}
+	signal(SIGCHLD, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	/* We may write to the terminal from the background, as the program could without brig. */
+	signal(SIGTTOU, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return err_errno(err, -errno, "cannot block signals");
+	w->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return w->signals < 0 ? err_errno(err, -errno, "cannot wait for signals") : 0;
+}
+
+static void order(struct warden *w, enum keeper_order what, int signal)
+{
+	/* A keeper that is gone is noticed by its pidfd. */
+	(void)!keeper_order(&w->keeper, what, signal);
+}
+
+/* The first reason counts: what follows from it is not another one. */
+static void set_reason(struct warden *w, enum reason reason)
+{
+	if (w->was_ended_by_us || w->has_status)
+		return;
+	w->result->reason = reason;
+	w->was_ended_by_us = true;
+}
+
+static void kill_now(struct warden *w)
+{
+	if (w->phase >= PHASE_KILLED)
+		return;
+	order(w, KEEPER_KILL, 0);
+	w->phase = PHASE_KILLED;
+	w->phase_deadline = now_ms() + OVERDUE_MS;
+}
+
+/* Tells the program first, then ends everything. */
+static void end_softly(struct warden *w, enum reason reason, int signal)
+{
+	if (w->phase != PHASE_RUNNING) {
+		/* Asked twice: no more grace. */
+		kill_now(w);
+		return;
+	}
+	set_reason(w, reason);
+	order(w, KEEPER_SIGNAL, signal);
+	order(w, KEEPER_SIGNAL, SIGCONT);
+	w->phase = PHASE_ENDING;
+	w->phase_deadline = now_ms() + GRACE_MS;
+}
+
+/* Stops the whole sandbox, then ourselves, as Ctrl-Z does without brig. Time goes on for the
+ * limits. */
+static void suspend(struct warden *w)
+{
+	order(w, KEEPER_SIGNAL_ALL, SIGSTOP);
+	terminal_leave(&w->terminal);
+	raise(SIGSTOP);
+	terminal_enter(&w->terminal);
+	terminal_follow_size(&w->terminal);
+	order(w, KEEPER_SIGNAL_ALL, SIGCONT);
+}
+
+static void on_signal(struct warden *w, int signal)
+{
+	switch (signal) {
+	case SIGCHLD:
+		break;
+	case SIGWINCH:
+		terminal_follow_size(&w->terminal);
+		break;
+	case SIGTSTP:
+		suspend(w);
+		break;
+	default:
+		if (!w->cancel_signal)
+			w->cancel_signal = signal;
+		end_softly(w, REASON_CANCELLED, signal);
+	}
+}
+
+static void read_signals(struct warden *w)
+{
+	struct signalfd_siginfo info;
+
+	while (read(w->signals, &info, sizeof(info)) == sizeof(info))
+		on_signal(w, (int)info.ssi_signo);
+}
+
+static void on_news(struct warden *w, const struct keeper_event *event)
+{
+	switch (event->news) {
+	case KEEPER_STARTED:
+		w->first = event->pid;
+		break;
+	case KEEPER_FAILED:
+		w->failure = *event;
+		break;
+	case KEEPER_STOPPED:
+		/* Only at a terminal: elsewhere a program could stop the clock by stopping itself.
+		 */
+		if (w->terminal.is_raw)
+			suspend(w);
+		break;
+	case KEEPER_EXITED:
+		w->status = event->code;
+		w->has_status = true;
+		if (w->phase < PHASE_KILLED) {
+			w->phase = PHASE_KILLED;
+			w->phase_deadline = now_ms() + OVERDUE_MS;
+		}
+		break;
+	case KEEPER_FINISHED:
+		w->usage = event->usage;
+		w->phase = PHASE_FINISHED;
+		w->phase_deadline = now_ms() + DRAIN_MS;
+		break;
+	default:
+		break;
+	}
+}
+
+/* The keeper should never go before it has said that all is over; if it does, its work is ours. */
+static void keeper_lost(struct warden *w)
+{
+	if (w->phase == PHASE_FINISHED)
+		return;
+	(void)!cgroup_kill(&w->pj->jail.cgroup);
+	(void)!descendants_kill(OVERDUE_MS);
+	(void)!scratch_remove(&w->pj->jail.scratch);
+	w->phase = PHASE_FINISHED;
+	w->phase_deadline = now_ms() + DRAIN_MS;
+}
+
+static void read_news(struct warden *w)
+{
+	struct keeper_event event;
+	int r;
+
+	while ((r = keeper_next(&w->keeper, &event)) == 0)
+		on_news(w, &event);
+	if (r != -EAGAIN)
+		keeper_lost(w);
+}
+
+static void check_deadlines(struct warden *w, uint64_t now)
+{
+	if (w->phase == PHASE_RUNNING && now >= w->wall_deadline)
+		end_softly(w, REASON_TIMEOUT, SIGTERM);
+	else if (w->phase == PHASE_ENDING && now >= w->phase_deadline)
+		kill_now(w);
+	else if (w->phase == PHASE_KILLED && now >= w->phase_deadline) {
+		(void)!kill(w->keeper.pid, SIGKILL);
+		keeper_lost(w);
+	}
+}
+
+static void check_watch(struct warden *w, uint64_t now)
+{
+	const struct process_watch *watch = &w->pj->watch;
+
+	if (w->phase >= PHASE_KILLED || now < w->next_watch)
+		return;
+	w->next_watch = now + WATCH_INTERVAL_MS;
+	if (watch->memory && watch_memory_is_over(watch, w->keeper.pid)) {
+		set_reason(w, REASON_MEMORY);
+		kill_now(w);
+	} else if (watch->cpu_time &&
+		   watch_cpu_is_over(watch, &w->pj->jail.cgroup, w->keeper.pid)) {
+		set_reason(w, REASON_CPU);
+		kill_now(w);
+	}
+}
+
+static int poll_timeout(const struct warden *w, uint64_t now)
+{
+	uint64_t next = w->wall_deadline;
+
+	if (w->phase != PHASE_RUNNING)
+		next = w->phase_deadline;
+	if ((w->pj->watch.memory || w->pj->watch.cpu_time) && w->phase < PHASE_KILLED)
+		next = MIN(next, w->next_watch);
+	if (next == UINT64_MAX)
+		return -1;
+	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
+}
+
+static void check_output(struct warden *w)
+{
+	const char *keys;
+	size_t len = streams_typed(&w->streams, &keys);
+
+	if (w->streams.over_limit) {
+		set_reason(w, REASON_OUTPUT);
+		kill_now(w);
+	}
+	if (len > 0 && w->phase == PHASE_RUNNING && w->first &&
+	    terminal_interrupt_is_ignored(&w->terminal, w->first, keys, len)) {
+		w->cancel_signal = SIGINT;
+		end_softly(w, REASON_CANCELLED, SIGINT);
+	}
+}
+
+static bool is_over(const struct warden *w, uint64_t now)
+{
+	return w->phase == PHASE_FINISHED &&
+	       (streams_drained(&w->streams) || now >= w->phase_deadline);
+}
+
+static void supervise(struct warden *w)
+{
+	for (uint64_t now = now_ms(); !is_over(w, now); now = now_ms()) {
+		struct pollfd fds[2 + STREAM_COUNT] = {
+			{ .fd = w->keeper.control, .events = POLLIN },
+			{ .fd = w->signals, .events = POLLIN },
+		};
+		size_t count = streams_fds(&w->streams, fds + 2);
+
+		if (w->phase == PHASE_FINISHED)
+			fds[0].fd = -1;
+		if (poll(fds, 2 + count, poll_timeout(w, now)) < 0 && errno != EINTR)
+			break;
+		streams_poll(&w->streams, fds + 2, count);
+		check_output(w);
+		if (fds[1].revents)
+			read_signals(w);
+		if (fds[0].revents)
+			read_news(w);
+		now = now_ms();
+		check_deadlines(w, now);
+		check_watch(w, now);
+	}
+}
+
+/* What the kernel counted decides; what the program said (its exit status) only whether it
+ * mattered. */
+static void find_reason(struct warden *w)
+{
+	const struct cgroup *cgroup = &w->pj->jail.cgroup;
+	struct result *result = w->result;
+	uint64_t hits;
+
+	if (w->was_ended_by_us)
+		return;
+	if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_MEMORY, &hits) == 0 && hits > 0)
+		result->reason = REASON_MEMORY;
+	else if (result->signal == SIGXCPU && w->pj->watch.cpu_time)
+		result->reason = REASON_CPU;
+	else if (result->signal == SIGXFSZ && w->request->policy->limits.disk != LIMIT_UNSET)
+		result->reason = REASON_DISK;
+	else if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_PIDS, &hits) == 0 && hits > 0)
+		result->reason = REASON_PIDS;
+	else
+		result->reason = result->signal ? REASON_SIGNAL : REASON_EXIT;
+}
+
+static void find_exit_code(struct warden *w)
+{
+	struct result *result = w->result;
+
+	if (!w->has_status) {
+		/* The keeper was lost before it could tell. */
+		result->signal = SIGKILL;
+		result->exit_code = SIGNAL_BASE + SIGKILL;
+	} else if (WIFSIGNALED(w->status)) {
+		result->signal = WTERMSIG(w->status);
+		result->exit_code = SIGNAL_BASE + result->signal;
+	} else {
+		result->exit_code = WEXITSTATUS(w->status);
+	}
+	find_reason(w);
+	if (result->reason == REASON_TIMEOUT)
+		result->exit_code = 124;
+	else if (result->reason == REASON_CANCELLED)
+		result->exit_code = SIGNAL_BASE + w->cancel_signal;
+}
+
+static void find_usage(struct warden *w)
+{
+	const struct cgroup *cgroup = &w->pj->jail.cgroup;
+	const struct rusage *u = &w->usage;
+	uint64_t value;
+
+	w->result->duration_ms = now_ms() - w->started;
+	w->result->truncated = w->streams.truncated;
+	w->result->cpu_ms = (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000 +
+			    (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1000;
+	w->result->peak_memory = (uint64_t)u->ru_maxrss * KIB;
+	if (cgroup_cpu_used(cgroup, &value) == 0)
+		w->result->cpu_ms = value / 1000;
+	if (cgroup_memory_peak(cgroup, &value) == 0)
+		w->result->peak_memory = value;
+}
+
+/* A call of a foreign ABI is the one refusal that the kernel shows us by itself. */
+static void find_denials(struct result *result)
+{
+	struct denial *d = &result->denials[result->denial_count];
+
+	if (result->signal != SIGSYS)
+		return;
+	result->denial_count++;
+	*d = (struct denial){
+		.action = "syscall",
+		.object = "a system call of a foreign ABI (i386 or x32)",
+		.rule = "seccomp: native ABI only",
+		.reason = "the filter knows the native calls only; a foreign ABI would bypass it",
+		.allow_with = "",
+	};
+}
+
+/* In words, why the program was not executed: the policy's refusal is told apart from the host's.
+ */
+static void explain_exec(struct warden *w, const char *program, int code, struct err *err)
+{
+	const struct path_rule *rule;
+	struct result *result = w->result;
+	struct denial *d;
+	_cleanup_free_ char *real = strchr(program, '/') ? realpath(program, NULL) : NULL;
+
+	if (code == -ENOENT || code == -ENOTDIR) {
+		err_set(err, code,
+			strchr(program, '/') ? "\"%s\" does not exist"
+					     : "\"%s\" was not found in PATH",
+			program);
+		return;
+	}
+	if (code != -EACCES || !real || access(real, X_OK) < 0 ||
+	    policy_path_access(&w->request->policy->fs, real, &rule) != ACCESS_NONE) {
+		err_errno(err, code, "cannot execute \"%s\"", program);
+		return;
+	}
+	err_set(err, code, "the policy does not let the sandbox read \"%s\" (add --allow-read %s)",
+		real, real);
+	d = &result->denials[result->denial_count++];
+	snprintf(d->action, sizeof(d->action), "exec");
+	snprintf(d->object, sizeof(d->object), "%s", real);
+	snprintf(d->rule, sizeof(d->rule), "%s",
+		 rule ? rule->origin.source : "fs: what no rule covers is closed");
+	snprintf(d->reason, sizeof(d->reason),
+		 "the policy does not let the sandbox read this file");
+	snprintf(d->allow_with, sizeof(d->allow_with), "--allow-read %s", real);
+}
+
+/* The start failed: either the program could not be executed, which is a result, or a wall did not
+ * come up. */
+static int start_failed(struct warden *w, struct err *err)
+{
+	const struct keeper_event *f = &w->failure;
+
+	if (f->step != STEP_EXEC)
+		return err_errno(err, f->code, "the sandbox was not started: %s failed",
+				 f->step >= 0 && f->step < STEP_COUNT ? keeper_steps[f->step]
+								      : "the set-up");
+	w->result->exit_code = f->code == -ENOENT || f->code == -ENOTDIR ? 127 : 126;
+	w->result->reason = REASON_EXIT;
+	explain_exec(w, w->request->argv[0], f->code, err);
+	return 0;
+}
+
+static int start(struct warden *w, const struct strv *env, struct err *err)
+{
+	struct jail_command command = {
+		.argv = w->request->argv,
+		.envp = env->items,
+		.search = environment_get(env, "PATH", ""),
+		.stdio = { w->streams.stdio[0], w->streams.stdio[1], w->streams.stdio[2] },
+		.terminal = w->terminal.slave,
+	};
+	int r = keeper_start(&w->pj->jail, &command, &w->keeper, err);
+
+	streams_started(&w->streams, &w->terminal);
+	return r;
+}
+
+/* From the first open descriptor to the last process. The jail was prepared. */
+static int run_prepared(struct warden *w, struct err *err)
+{
+	_cleanup_(strv_done) struct strv env = { 0 };
+	const struct limits *limits = &w->request->policy->limits;
+	int r = environment_make(w->request->policy, w->request->environ, w->pj->jail.scratch.path,
+				 &env);
+
+	if (r < 0)
+		return err_errno(err, r, "cannot make the environment");
+	report_add(&w->pj->report, "environment", "allow list", "%zu variables", env.count);
+	w->started = now_ms();
+	w->wall_deadline = limits->wall == LIMIT_UNSET ? UINT64_MAX : w->started + limits->wall;
+	w->next_watch = w->started + WATCH_INTERVAL_MS;
+	r = start(w, &env, err);
+	if (r < 0)
+		return r;
+	terminal_enter(&w->terminal);
+	supervise(w);
+	terminal_leave(&w->terminal);
+	waitpid(w->keeper.pid, NULL, 0);
+	if (w->failure.news == KEEPER_FAILED)
+		r = start_failed(w, err);
+	else
+		find_exit_code(w);
+	find_usage(w);
+	find_denials(w->result);
+	return r;
+}
+
+static void warden_close(struct warden *w)
+{
+	streams_done(&w->streams);
+	terminal_done(&w->terminal);
+	w->signals = fd_close(w->signals);
+	w->keeper.control = fd_close(w->keeper.control);
+	w->keeper.pidfd = fd_close(w->keeper.pidfd);
+}
+
+static int open_ends(struct warden *w, struct err *err)
+{
+	const struct warden_request *request = w->request;
+	uint64_t limit = request->policy->limits.output;
+	const struct streams_request streams = {
+		.capture = request->capture,
+		.is_raw = request->is_raw,
+		.limit = limit == LIMIT_UNSET ? UINT64_MAX : limit,
+		.out = &w->result->out,
+		.err = &w->result->err,
+	};
+	uint64_t capture = limit == LIMIT_UNSET ? CAPTURE_MAX : limit;
+	int r = open_signals(w, err);
+
+	w->result->out = BUF(capture);
+	w->result->err = BUF(capture);
+	r = r < 0 ? r : terminal_open(request->capture ? 0 : 7, &w->terminal, err);
+	return r < 0 ? r : streams_open(&streams, &w->terminal, &w->streams, err);
+}
+
+int warden_run(const struct warden_request *request, struct process_jail *pj,
+	       struct result *ret_result, struct err *err)
+{
+	static struct warden w;
+	struct process_request prepare = { .policy = request->policy,
+					   .id = ret_result->sandbox,
+					   .temporary = request->temporary,
+					   .weaken = request->weaken };
+	int r;
+
+	w = (struct warden){ .request = request,
+			     .pj = pj,
+			     .result = ret_result,
+			     .keeper = KEEPER_NONE,
+			     .terminal = TERMINAL_NONE, .streams = STREAMS_NONE, .signals = -EBADF };
+	ret_result->report = &pj->report;
+	r = make_id(ret_result->sandbox, err);
+	r = r < 0 ? r : open_ends(&w, err);
+	if (r == 0) {
+		prepare.terminal = w.terminal.slave;
+		r = process_prepare(&prepare, pj, err);
+	}
+	if (r < 0) {
+		warden_close(&w);
+		return r;
+	}
+	r = run_prepared(&w, err);
+	warden_close(&w);
+	/* The keeper has removed the private folder; if there never was one, it is ours to remove. */
+	if (w.keeper.pid)
+		process_done(pj);
+	else
+		process_abandon(pj);
+	return r;
+}
