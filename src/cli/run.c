@@ -232,7 +232,9 @@ static int run_policy(const struct run *run, const struct policy *policy, struct
 	};
 	int r = tier_choose(policy, &tier, &why, err);
 
-	r = r < 0 ? r : policy_digest(policy, result.policy);
+	/* Only where somebody reads it: the canonical form costs as much as the walls. */
+	if (r == 0 && (run->json || run->verbose))
+		r = policy_digest(policy, result.policy);
 	if (r < 0)
 		return err->code ? complain(err) : complain_text("out of memory");
 	result.isolation = isolation_names[tier->isolation];

@@ -202,7 +202,6 @@ static struct node_entry *find(const struct node *map, const char *key)
 int node_set(struct node *map, const char *key, struct node *child)
 {
 	struct node_entry *entry = find(map, key);
-	char *copy;
 
 	if (map && map->kind != NODE_MAP) {
 		node_free(child);
@@ -215,8 +214,14 @@ int node_set(struct node *map, const char *key, struct node *child)
 		entry->value = child;
 		return 0;
 	}
-	copy = strdup(key);
-	if (!copy) {
+	return node_set_new(map, key, child);
+}
+
+int node_set_new(struct node *map, const char *key, struct node *child)
+{
+	char *copy;
+
+	if (!map || !child || !(copy = strdup(key))) {
 		node_free(child);
 		return -ENOMEM;
 	}

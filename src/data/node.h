@@ -60,6 +60,10 @@ int node_add(struct node *list, struct node *child);
 int node_set(struct node *map, const char *key,
 	     struct node *child); /* replaces an entry of the same name */
 
+/* As node_set() for a key that the caller knows to be new: a map of many entries is built without a
+ * search each. */
+int node_set_new(struct node *map, const char *key, struct node *child);
+
 const struct node *node_get(const struct node *map,
 			    const char *key); /* NULL when absent or not a map */
 bool node_equal(const struct node *a,

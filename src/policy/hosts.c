@@ -11,6 +11,7 @@
  *address as an address: neither rule speaks for the other.
  */
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -210,6 +211,7 @@ static int hosts_put(struct host_rules *rules, struct host_rule rule)
 	struct host_rule *items;
 	size_t at = 0;
 
+	assert(rule.text);
 	while (at < rules->count && strcmp(rules->items[at].text, rule.text) < 0)
 		at++;
 	if (at < rules->count && str_equal(rules->items[at].text, rule.text)) {

@@ -72,6 +72,7 @@ static int check_secret(const struct place *place, const struct node *secret, st
 static int check_tool(const struct place *place, const struct node *tool, struct err *err)
 {
 	_cleanup_(node_freep) struct node *rest = NULL;
+	struct place here = *place;
 	struct policy policy;
 	int r = want_map(place, tool, err);
 
@@ -101,7 +102,8 @@ static int check_tool(const struct place *place, const struct node *tool, struct
 		rest->entries[rest->count - 1].column = entry->column;
 	}
 	policy_init(&policy);
-	r = policy_read_keys(place, rest, &policy, err);
+	here.is_tool = true;
+	r = policy_read_keys(&here, rest, &policy, err);
 	policy_done(&policy);
 	return r;
 }

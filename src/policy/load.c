@@ -140,6 +140,12 @@ static int read_key(const struct place *place, const struct node_entry *entry, c
 	return type_ops_of(key->type)->parse(&here, entry->value, key_field(key, policy), err);
 }
 
+/* version and extends say how to read the rest; they are no keys of the table. */
+static bool is_header(const char *name)
+{
+	return str_equal(name, "version") || str_equal(name, "extends");
+}
+
 int policy_read_keys(const struct place *place, const struct node *map, struct policy *policy,
 		     struct err *err)
 {
@@ -148,6 +154,8 @@ int policy_read_keys(const struct place *place, const struct node *map, struct p
 		struct place here = *place;
 		int r = 0;
 
+		if (!place->is_tool && is_header(entry->key))
+			continue;
 		if (!is_section(entry->key)) {
 			r = read_key(place, entry, NULL, policy, err);
 			if (r < 0)
@@ -227,33 +235,28 @@ static int read_extends(struct loading *loading, const struct place *place, cons
 	return 0;
 }
 
-/* The map without the two keys that are no keys of the table. */
-static struct node *without_header(const struct node *map)
+/* Reads the file's own keys over what it extends. Without "extends" they go straight in: nothing to
+ * merge. */
+static int read_own(const struct place *place, const struct node *map, struct policy *policy,
+		    struct err *err)
 {
-	_cleanup_(node_freep) struct node *rest = node_copy(map);
-	size_t kept = 0;
+	struct policy own;
+	int r;
 
-	if (!rest)
-		return NULL;
-	for (size_t i = 0; i < rest->count; i++) {
-		struct node_entry *entry = &rest->entries[i];
-
-		if (str_equal(entry->key, "version") || str_equal(entry->key, "extends")) {
-			free(entry->key);
-			node_free(entry->value);
-			continue;
-		}
-		rest->entries[kept++] = *entry;
-	}
-	rest->count = kept;
-	return take_ptr(&rest);
+	if (!node_get(map, "extends"))
+		return policy_read_keys(place, map, policy, err);
+	policy_init(&own);
+	r = policy_read_keys(place, map, &own, err);
+	r = r < 0 ? r : policy_merge(policy, &own);
+	policy_done(&own);
+	return r;
 }
 
 static int parse_text(struct loading *loading, const struct place *place, const char *text,
 		      size_t len, struct policy *ret_policy, struct err *err)
 {
-	_cleanup_(node_freep) struct node *map = NULL, *rest = NULL;
-	struct policy policy, own;
+	_cleanup_(node_freep) struct node *map = NULL;
+	struct policy policy;
 	int r = yaml_parse(place->source, text, len, &map, err);
 
 	if (r < 0)
@@ -261,16 +264,10 @@ static int parse_text(struct loading *loading, const struct place *place, const 
 	if (map->kind != NODE_MAP)
 		return err_set(err, -EINVAL, "%s:%u:%u: a policy is a map of keys, found %s",
 			       place->source, map->line, map->column, node_kind_name(map->kind));
-	rest = without_header(map);
-	if (!rest)
-		return err_errno(err, -ENOMEM, "%s", place->source);
 	policy_init(&policy);
-	policy_init(&own);
 	r = read_version(place, map, err);
 	r = r < 0 ? r : read_extends(loading, place, map, &policy, err);
-	r = r < 0 ? r : policy_read_keys(place, rest, &own, err);
-	r = r < 0 ? r : policy_merge(&policy, &own);
-	policy_done(&own);
+	r = r < 0 ? r : read_own(place, map, &policy, err);
 	if (r < 0) {
 		policy_done(&policy);
 		return err && err->code ? r : err_errno(err, r, "%s", place->source);

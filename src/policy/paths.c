@@ -5,6 +5,7 @@
  * before what lies below it: '/' sorts before every other byte. Rules hold for paths that do not
  * exist yet, because nothing here looks at the file system.
  */
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -131,6 +132,7 @@ static int rules_put(struct path_rules *rules, struct path_rule rule)
 	size_t at = rules_find(rules, rule.path, &found);
 
 	if (found) {
+		assert(rules->items);
 		rule_done(&rules->items[at]);
 		rules->items[at] = rule;
 		return 0;
@@ -218,7 +220,7 @@ static int parse_paths(const struct place *place, const struct node *node, void 
 	if (place->is_flag) {
 		const struct node value = { .kind = NODE_STRING,
 					    .text = (char *)(uintptr_t)place->value };
-		enum access access;
+		enum access access = ACCESS_NONE;
 		int r = parse_access(place, &value, &access, err);
 
 		return r < 0 ? r : add_path(place, node, node->text, access, rules, err);
@@ -231,7 +233,7 @@ static int parse_paths(const struct place *place, const struct node *node, void 
 	for (size_t i = 0; i < node->count; i++) {
 		const struct node_entry *entry = &node->entries[i];
 		const struct node at = { .line = entry->line, .column = entry->column };
-		enum access access;
+		enum access access = ACCESS_NONE;
 		int r = parse_access(place, entry->value, &access, err);
 
 		r = r < 0 ? r : add_path(place, &at, entry->key, access, rules, err);
@@ -331,8 +333,8 @@ static int paths_to_node(const void *field, struct node **ret_node)
 	if (!map)
 		return -ENOMEM;
 	for (size_t i = 0; i < rules->count; i++) {
-		int r = node_set(map, rules->items[i].path,
-				 node_string(access_names[rules->items[i].access]));
+		int r = node_set_new(map, rules->items[i].path,
+				     node_string(access_names[rules->items[i].access]));
 
 		if (r < 0)
 			return r;

@@ -14,6 +14,7 @@
 struct place {
 	const char *source;
 	bool is_shipped, is_flag;
+	bool is_tool;                 /* the manifest of a tool: no version, no extends */
 	const char *key;              /* "limits.memory", or "--memory" for a flag */
 	const char *value;            /* what a flag gives its argument: "write", or NULL */
 	const struct policy_env *env; /* what relative paths mean */
@@ -54,7 +55,7 @@ int origin_copy(const struct origin *from, struct origin *ret_origin);
 /* The text of a string or of a number as it was written; NULL for everything else. */
 const char *scalar_text(const struct node *node);
 
-/* Reads the keys of a map into an empty policy; "extends" and "version" are the caller's. load.c */
+/* Reads the keys of a map into an empty policy, but for "extends" and "version". load.c */
 int policy_read_keys(const struct place *place, const struct node *map, struct policy *policy,
 		     struct err *err);
 

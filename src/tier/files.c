@@ -131,17 +131,23 @@ static int check_resolved(const struct path_rules *rules, const struct path_rule
 	return 0;
 }
 
-/* Opens the path of a rule. -ENOENT where it does not exist. */
+/*
+ * Opens the path of a rule. -ENOENT where it does not exist, -EALREADY where it leads by a link to
+ * what another rule grants as well (/bin to /usr/bin).
+ */
 static int open_rule(const struct path_rules *rules, const struct path_rule *rule, struct err *err)
 {
-	char path[PATH_MAX];
 	int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS), r;
+	const struct path_rule *above;
+	char path[PATH_MAX];
 
 	if (fd == -ELOOP) {
 		r = resolve(rules, rule, path, err);
 		r = r < 0 ? r : check_resolved(rules, rule, path, err);
 		if (r < 0)
 			return r;
+		if (policy_path_access(rules, path, &above) >= rule->access && above)
+			return -EALREADY;
 		fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
 		if (fd == -ELOOP)
 			return rule_error(rule, fd, err, "changed while it was looked up");
@@ -212,6 +218,8 @@ int files_grant(const struct path_rules *rules, const struct landlock *ll,
 		const struct path_rule *rule = &rules->items[i];
 		_cleanup_close_ int fd = open_rule(rules, rule, err);
 
+		if (fd == -EALREADY)
+			continue;
 		if (fd == -ENOENT) {
 			count.absent += rule->access != ACCESS_NONE;
 			continue;

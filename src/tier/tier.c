@@ -19,8 +19,8 @@ const struct tier tiers[] = {
 		.isolation = ISOLATION_CONTAINER,
 		.walls = "all namespaces, own root, Landlock, seccomp, cgroup",
 		.purpose = "the default once it is built",
-		.needs = { HOST_USERNS, HOST_MOUNTNS, HOST_PIDNS, HOST_PROCFS, HOST_NETNS, HOST_IPCNS,
-			   HOST_UTSNS, HOST_OVERLAY, HOST_LANDLOCK, HOST_SECCOMP,
+		.needs = { HOST_USERNS, HOST_MOUNTNS, HOST_PIDNS, HOST_PROCFS, HOST_NETNS,
+			   HOST_IPCNS, HOST_UTSNS, HOST_OVERLAY, HOST_LANDLOCK, HOST_SECCOMP,
 			   HOST_FEATURE_COUNT },
 	},
 	{

@@ -143,8 +143,14 @@ static void stream_keep(struct streams *streams, struct stream *stream, const ch
 static void stream_show(struct streams *streams, struct stream *stream, const char *data,
 			size_t len)
 {
-	_cleanup_(buf_done) struct buf harmless = BUF(sizeof(stream->pending));
+	_cleanup_(buf_done) struct buf harmless = BUF(PENDING_MAX);
 
+	if (!stream->pending)
+		stream->pending = malloc(PENDING_MAX);
+	if (!stream->pending) {
+		streams->truncated = true;
+		return;
+	}
 	if (stream->is_inert) {
 		if (inert_feed(&stream->inert, data, len, &harmless) < 0)
 			streams->truncated = true;
@@ -238,4 +244,8 @@ void streams_done(struct streams *streams)
 			streams->stdio[fd] = fd_close(streams->stdio[fd]);
 	for (int i = STREAM_OUT; i <= STREAM_ERR; i++)
 		stream_end(streams, &streams->items[i]);
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		free(streams->items[i].pending);
+		streams->items[i].pending = NULL;
+	}
 }

@@ -19,13 +19,15 @@
 
 #define CAPTURE_MAX (1 * MIB) /* of each stream, without a limit in the policy */
 
+#define PENDING_MAX 12416 /* three times what is read at once, and what the filter holds */
+
 struct stream {
 	int from;            /* our end; -EBADF when there is nothing (more) to relay */
 	int to;              /* where it goes, or -EBADF: captured only */
 	struct buf *capture; /* or NULL */
 	bool is_inert;       /* passes through the filter for terminals */
 	struct inert inert;
-	char pending[12416]; /* ready to be written: 3 * 4096 and what the filter holds */
+	char *pending; /* ready to be written, PENDING_MAX; NULL until something is relayed */
 	size_t pending_at, pending_len;
 };
 
@@ -40,9 +42,10 @@ struct streams {
 	bool truncated, over_limit;
 };
 
-#define STREAMS_NONE                                                                          \
-	((struct streams){ .items = { [0 ... STREAM_COUNT - 1] = { .from = -EBADF, .to = -EBADF } }, \
-			   .stdio = { -EBADF, -EBADF, -EBADF } })
+#define STREAMS_NONE                                                                      \
+	((struct streams){                                                                \
+		.items = { [0 ... STREAM_COUNT - 1] = { .from = -EBADF, .to = -EBADF } }, \
+		.stdio = { -EBADF, -EBADF, -EBADF } })
 
 struct streams_request {
 	bool capture;          /* --json: nothing is shown, all is kept */

@@ -478,7 +478,6 @@ static int run_prepared(struct warden *w, struct err *err)
 	terminal_enter(&w->terminal);
 	supervise(w);
 	terminal_leave(&w->terminal);
-	waitpid(w->keeper.pid, NULL, 0);
 	if (w->failure.news == KEEPER_FAILED)
 		r = start_failed(w, err);
 	else
@@ -531,7 +530,9 @@ int warden_run(const struct warden_request *request, struct process_jail *pj,
 			     .pj = pj,
 			     .result = ret_result,
 			     .keeper = KEEPER_NONE,
-			     .terminal = TERMINAL_NONE, .streams = STREAMS_NONE, .signals = -EBADF };
+			     .terminal = TERMINAL_NONE,
+			     .streams = STREAMS_NONE,
+			     .signals = -EBADF };
 	ret_result->report = &pj->report;
 	r = make_id(ret_result->sandbox, err);
 	r = r < 0 ? r : open_ends(&w, err);
@@ -545,7 +546,8 @@ int warden_run(const struct warden_request *request, struct process_jail *pj,
 	}
 	r = run_prepared(&w, err);
 	warden_close(&w);
-	/* The keeper has removed the private folder; if there never was one, it is ours to remove. */
+	/* The keeper has removed the private folder; if there never was one, it is ours to remove.
+	 */
 	if (w.keeper.pid)
 		process_done(pj);
 	else

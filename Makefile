@@ -1,0 +1,79 @@
+# The door for people; the build itself is Meson's.
+#
+#	make            build/brig, the release binary
+#	make run        what a sandbox stops, step by step
+#	make test       everything: linters, unit, end-to-end and attack tests with sanitizers
+#	make bench      side by side with its peers
+#	make lint, make fuzz, make install, make docs, make clean
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+
+
+
+.PHONY: all run test unit e2e attack lint bench fuzz install docs clean setup-build setup-test
+
+all: setup-build build/build.ninja
+	@ninja -C build brig
+
+setup-build:
+	@scripts/setup build
+
+setup-test:
+	@scripts/setup test
+
+build/build.ninja:
+	@if command -v musl-gcc >/dev/null 2>&1; then \
+		CC=musl-gcc meson setup build -Dlibc=musl; \
+	else \
+		echo "make: no musl-gcc: building with the system's C library, which starts slower" >&2; \
+		meson setup build; \
+	fi
+
+build-test/build.ninja:
+	@CC=gcc meson setup build-test -Dtests=true -Dtest_hooks=true -Db_sanitize=address,undefined -Db_lundef=false
+
+build-clang/build.ninja:
+	@CC=clang meson setup build-clang -Dtests=true
+
+build-fuzz/build.ninja:
+	@CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
+
+run: all
+	@scripts/demo build/brig
+
+test: setup-test all
+	@scripts/test
+
+unit: setup-test build-test/build.ninja
+	@ninja -C build-test
+	@meson test -C build-test --print-errorlogs
+
+e2e attack: setup-test all build-test/build.ninja
+	@ninja -C build-test
+	@/usr/bin/python3 -m pytest -q test/$@
+
+lint: setup-test build-test/build.ninja build-clang/build.ninja
+	@scripts/lint
+
+bench: all
+	@bench/run
+
+fuzz: setup-test build-fuzz/build.ninja
+	@ninja -C build-fuzz
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+docs: all
+	@scripts/docs build/brig
+
+install: all
+	@install -D -m 755 build/brig $(DESTDIR)$(PREFIX)/bin/brig
+	@install -D -m 644 man/brig.1 $(DESTDIR)$(PREFIX)/share/man/man1/brig.1
+	@for policy in policies/*.yaml; do \
+		install -D -m 644 $$policy $(DESTDIR)$(PREFIX)/share/brig/policies/$${policy##*/}; \
+	done
+	@echo "installed $(DESTDIR)$(PREFIX)/bin/brig"
+
+clean:
+	@rm -rf build build-test build-clang build-fuzz
