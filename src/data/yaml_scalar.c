@@ -369,8 +369,12 @@ static enum meaning number_meaning(const char *text)
 
 static enum meaning plain_meaning(const char *text)
 {
-	enum meaning meaning = word_meaning(text);
+	enum meaning meaning;
 
+	/* Most scalars cannot be anything else by their first character. */
+	if (!strchr("~.+-0123456789nNtTfF", text[0]))
+		return MEANS_TEXT;
+	meaning = word_meaning(text);
 	return meaning == MEANS_TEXT ? number_meaning(text) : meaning;
 }
 

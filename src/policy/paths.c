@@ -29,15 +29,6 @@ static int path_order(const char *a, const char *b)
 	}
 }
 
-static bool path_is_below(const char *path, const char *ancestor)
-{
-	size_t len = strlen(ancestor);
-
-	if (str_equal(ancestor, "/"))
-		return true;
-	return strncmp(path, ancestor, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 /* Takes the last component off an absolute path. */
 static void path_pop(struct buf *path)
 {
@@ -137,12 +128,18 @@ static int rules_put(struct path_rules *rules, struct path_rule rule)
 		rules->items[at] = rule;
 		return 0;
 	}
-	items = realloc(rules->items, (rules->count + 1) * sizeof(*items));
-	if (!items) {
-		rule_done(&rule);
-		return -ENOMEM;
+	items = rules->items;
+	if (rules->count == rules->room) {
+		size_t room = rules->room ? rules->room * 2 : 64;
+
+		items = realloc(items, room * sizeof(*items));
+		if (!items) {
+			rule_done(&rule);
+			return -ENOMEM;
+		}
+		rules->items = items;
+		rules->room = room;
 	}
-	rules->items = items;
 	memmove(items + at + 1, items + at, (rules->count - at) * sizeof(*items));
 	items[at] = rule;
 	rules->count++;
@@ -398,15 +395,27 @@ enum access policy_path_access(const struct path_rules *rules, const char *path,
 	}
 }
 
+/*
+ * Looking at the nearest ancestor is enough: as long as none takes rights away, rights only grow on
+ * the way down, so the nearest ancestor has the most.
+ */
 const struct path_rule *policy_path_conflict(const struct path_rules *rules,
 					     const struct path_rule **ret_wider)
 {
-	for (size_t i = 0; i < rules->count; i++)
-		for (size_t k = 0; k < i; k++)
-			if (rules->items[i].access < rules->items[k].access &&
-			    path_is_below(rules->items[i].path, rules->items[k].path)) {
-				*ret_wider = &rules->items[k];
-				return &rules->items[i];
-			}
+	for (size_t i = 0; i < rules->count; i++) {
+		const struct path_rule *rule = &rules->items[i], *above;
+		char parent[PATH_MAX];
+		const char *slash = strrchr(rule->path, '/');
+		size_t len = slash ? (size_t)(slash - rule->path) : 0;
+
+		if (rule->path[1] == '\0')
+			continue;
+		memcpy(parent, rule->path, len);
+		strcpy(parent + len, len ? "" : "/");
+		if (policy_path_access(rules, parent, &above) > rule->access) {
+			*ret_wider = above;
+			return rule;
+		}
+	}
 	return NULL;
 }

@@ -66,7 +66,7 @@ struct path_rule {
 /* Sorted by path, component by component; at most one rule per path. */
 struct path_rules {
 	struct path_rule *items;
-	size_t count;
+	size_t count, room;
 	bool cleared; /* written as an empty map: what was inherited is dropped when merged */
 };
 

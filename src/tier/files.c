@@ -132,15 +132,16 @@ static int check_resolved(const struct path_rules *rules, const struct path_rule
 }
 
 /*
- * Opens the path of a rule. -ENOENT where it does not exist, -EALREADY where it leads by a link to
- * what another rule grants as well (/bin to /usr/bin).
+ * Opens the path of a rule; path is then the canonical one. -ENOENT where it does not exist,
+ * -EALREADY where it leads by a link to what another rule grants as well (/bin to /usr/bin).
  */
-static int open_rule(const struct path_rules *rules, const struct path_rule *rule, struct err *err)
+static int open_rule(const struct path_rules *rules, const struct path_rule *rule,
+		     char path[static PATH_MAX], struct err *err)
 {
 	int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS), r;
 	const struct path_rule *above;
-	char path[PATH_MAX];
 
+	strcpy(path, rule->path); /* a policy has no longer ones */
 	if (fd == -ELOOP) {
 		r = resolve(rules, rule, path, err);
 		r = r < 0 ? r : check_resolved(rules, rule, path, err);
@@ -206,34 +207,51 @@ static int refuse_what_landlock_cannot(const struct path_rules *rules, struct er
 	return 0;
 }
 
-int files_grant(const struct path_rules *rules, const struct landlock *ll,
-		struct files_count *ret_count, struct err *err)
+void files_granted_done(struct files_granted *granted)
 {
-	struct files_count count = { 0 };
+	strv_done(&granted->readable);
+	strv_done(&granted->writable);
+}
+
+static int remember(struct files_granted *granted, const char *path, enum access access,
+		    struct err *err)
+{
+	int r = strv_add(&granted->readable, path);
+
+	if (r == 0 && access == ACCESS_WRITE)
+		r = strv_add(&granted->writable, path);
+	return r < 0 ? err_errno(err, r, "\"%s\"", path) : 0;
+}
+
+static int grant_one(const struct path_rules *rules, const struct path_rule *rule,
+		     const struct landlock *ll, struct files_granted *granted, struct err *err)
+{
+	char path[PATH_MAX];
+	_cleanup_close_ int fd = open_rule(rules, rule, path, err);
+	int r;
+
+	if (fd == -ENOENT)
+		granted->absent += rule->access != ACCESS_NONE;
+	if (fd == -ENOENT || fd == -EALREADY || (fd >= 0 && rule->access == ACCESS_NONE))
+		return 0;
+	if (fd < 0)
+		return fd;
+	r = grant_rule(rule, fd, ll, err);
+	return r < 0 ? r : remember(granted, path, rule->access, err);
+}
+
+int files_grant(const struct path_rules *rules, const struct landlock *ll,
+		struct files_granted *ret_granted, struct err *err)
+{
+	struct files_granted granted = { 0 };
 	int r = refuse_what_landlock_cannot(rules, err);
 
-	if (r < 0)
+	for (size_t i = 0; i < rules->count && r == 0; i++)
+		r = grant_one(rules, &rules->items[i], ll, &granted, err);
+	if (r < 0) {
+		files_granted_done(&granted);
 		return r;
-	for (size_t i = 0; i < rules->count; i++) {
-		const struct path_rule *rule = &rules->items[i];
-		_cleanup_close_ int fd = open_rule(rules, rule, err);
-
-		if (fd == -EALREADY)
-			continue;
-		if (fd == -ENOENT) {
-			count.absent += rule->access != ACCESS_NONE;
-			continue;
-		}
-		if (fd < 0)
-			return fd;
-		if (rule->access == ACCESS_NONE)
-			continue;
-		r = grant_rule(rule, fd, ll, err);
-		if (r < 0)
-			return r;
-		count.readable += rule->access == ACCESS_READ;
-		count.writable += rule->access == ACCESS_WRITE;
 	}
-	*ret_count = count;
+	*ret_granted = granted;
 	return 0;
 }

@@ -12,12 +12,16 @@
 #include "jail/landlock.h"
 #include "policy/policy.h"
 
-struct files_count {
-	unsigned int readable, writable; /* trees */
-	unsigned int absent;             /* rules of files whose path does not exist here */
+/* What was granted, by canonical path: for the report, and for calls that Landlock does not see. */
+struct files_granted {
+	struct strv readable,
+		writable;    /* trees; what is writable is readable too and stands in both */
+	unsigned int absent; /* rules of files whose path does not exist here */
 };
 
+void files_granted_done(struct files_granted *granted);
+
 [[nodiscard]] int files_grant(const struct path_rules *rules, const struct landlock *ll,
-			      struct files_count *ret_count, struct err *err);
+			      struct files_granted *ret_granted, struct err *err);
 
 #endif

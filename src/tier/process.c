@@ -11,23 +11,25 @@
 static int prepare_files(const struct process_request *request, struct process_jail *pj,
 			 struct err *err)
 {
+	unsigned int parts =
+		LANDLOCK_FILES | (request->weaken & WEAKEN_SIGNALS ? 0 : LANDLOCK_SIGNALS);
+	struct files_granted *granted = &pj->granted;
 	struct jail *jail = &pj->jail;
-	struct files_count count;
-	int r = landlock_open(LANDLOCK_FILES |
-				      (request->weaken & WEAKEN_SIGNALS ? 0 : LANDLOCK_SIGNALS),
-			      &jail->inner, err);
+	int r = landlock_open(parts, &jail->inner, err);
 
-	r = r < 0 ? r : files_grant(&request->policy->fs, &jail->inner, &count, err);
+	r = r < 0 ? r : files_grant(&request->policy->fs, &jail->inner, granted, err);
 	if (r < 0)
 		return r;
 	r = landlock_grant(&jail->inner, jail->scratch.dir, true, LANDLOCK_WRITE);
 	if (r == 0 && request->terminal >= 0)
 		r = landlock_grant(&jail->inner, request->terminal, false, LANDLOCK_WRITE_DEVICE);
+	r = r < 0 ? r : strv_add(&granted->writable, jail->scratch.path);
+	r = r < 0 ? r : strv_add(&granted->readable, jail->scratch.path);
 	if (r < 0)
 		return err_errno(err, r, "cannot open the sandbox's own folder and terminal to it");
 	report_add(&pj->report, "files", "Landlock",
-		   "ABI %d: %u trees to read, %u to write, %u absent", jail->inner.abi,
-		   count.readable, count.writable + 1, count.absent);
+		   "ABI %d: %zu trees to read, %zu of them to write, %u absent", jail->inner.abi,
+		   granted->readable.count, granted->writable.count, granted->absent);
 	return 0;
 }
 
@@ -58,10 +60,19 @@ static int prepare_filter(const struct process_request *request, struct process_
 	for (size_t i = 0; i < EXTENSION_COUNT; i++)
 		if (strv_has(&allow->list, extensions[i].name))
 			spec.extensions |= 1u << i;
+	/* Knocked out in a test build, the calls go straight to the kernel. */
+	spec.mediated = !hook_without("metadata");
 	r = filter_build(&spec, &pj->filter, err);
 	if (r < 0)
 		return r;
 	pj->jail.filter = &pj->filter;
+	pj->jail.mediated = spec.mediated;
+	pj->jail.writable = (const char *const *)pj->granted.writable.items;
+	pj->jail.writable_count = pj->granted.writable.count;
+	pj->jail.readable = (const char *const *)pj->granted.readable.items;
+	pj->jail.readable_count = pj->granted.readable.count;
+	report_add(&pj->report, "metadata", "seccomp notification",
+		   "mode, owner, times, attributes: by the keeper, in writable trees");
 	report_add(&pj->report, "syscalls", "seccomp", "default deny, %u allowed",
 		   pj->filter.allowed);
 	report_add(&pj->report, "network", "seccomp and Landlock", "no sockets but socketpair");
@@ -101,6 +112,7 @@ int process_prepare(const struct process_request *request, struct process_jail *
 				  .inner = LANDLOCK_NONE,
 				  .cgroup = CGROUP_NONE,
 				  .scratch = SCRATCH_NONE };
+	pj->granted = (struct files_granted){ 0 };
 	pj->report.count = 0;
 	pj->watch = (struct process_watch){ 0 };
 
@@ -120,6 +132,7 @@ int process_prepare(const struct process_request *request, struct process_jail *
 
 void process_done(struct process_jail *pj)
 {
+	files_granted_done(&pj->granted);
 	landlock_done(&pj->jail.inner);
 	landlock_done(&pj->jail.outer);
 	cgroup_done(&pj->jail.cgroup);

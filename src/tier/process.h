@@ -11,6 +11,7 @@
 
 #include "jail/keeper.h"
 #include "policy/policy.h"
+#include "tier/files.h"
 #include "tier/report.h"
 
 /* Walls that the person at the keyboard gave up by name (--weaken), as a bit set. Never from a
@@ -33,6 +34,7 @@ struct process_watch {
 
 struct process_jail {
 	struct jail jail;
+	struct files_granted granted; /* the jail points into it */
 	struct filter filter;
 	struct report report;
 	struct process_watch watch;
