@@ -40,7 +40,7 @@ static char *arena, *arena_end;
 static unsigned int class_of(size_t size, size_t *ret_room)
 {
 	unsigned int class = SMALL_COUNT;
-	size_t room = 2 * SMALL_MAX;
+	size_t room = (size_t)SMALL_MAX * 2;
 
 	if (size <= SMALL_MAX) {
 		*ret_room = size ? (size + STEP - 1) / STEP * STEP : STEP;

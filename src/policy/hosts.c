@@ -18,6 +18,7 @@
 #include "policy/types.h"
 
 static const char port_example[] = "write it like api.example.com:443";
+static const char no_memory[] = "does not fit into memory";
 
 /* Splits "host:port" at the last colon outside brackets. NULL, or what is wrong. */
 static const char *split_port(const char *text, size_t len, size_t *ret_host_len,
@@ -49,6 +50,16 @@ static const char *split_port(const char *text, size_t len, size_t *ret_host_len
 	return NULL;
 }
 
+/* Others read a name whose last label is a number, also a hexadecimal one, as an IPv4 address. */
+static bool ends_in_number(const char *name)
+{
+	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+
+	if (str_starts(last, "0x"))
+		return last[2 + strspn(last + 2, "0123456789abcdef")] == '\0';
+	return last[strspn(last, "0123456789")] == '\0';
+}
+
 /* Letters, digits, hyphens and underscores in labels of 1 to 63 bytes; at least one letter, so no
  * odd number. */
 static const char *check_name(const char *name)
@@ -78,7 +89,9 @@ static const char *check_name(const char *name)
 		letter |= *p >= 'a' && *p <= 'z';
 		label++;
 	}
-	return letter ? NULL : "is neither a name nor an address in its usual spelling";
+	return letter && !ends_in_number(name)
+		       ? NULL
+		       : "is neither a name nor an address in its usual spelling";
 }
 
 static void clear_host_bits(unsigned char address[16], unsigned int prefix)
@@ -111,8 +124,8 @@ static int parse_address(const char *text, struct host_rule *rule, const char **
 		*bracket = '\0';
 	if (v6 ? inet_pton(AF_INET6, copy, rule->address) != 1
 	       : inet_pton(AF_INET, copy, &v4) != 1) {
-		*ret_wrong =
-			v6 ? "has brackets around something that is not an IPv6 address" : NULL;
+		*ret_wrong = v6 ? "has brackets around something that is not an IPv6 address"
+				: "has a slash behind something that is not an address";
 		return v6 || slash;
 	}
 	if (!v6) {
@@ -122,8 +135,9 @@ static int parse_address(const char *text, struct host_rule *rule, const char **
 	}
 	most = v6 ? 128 : 32;
 	prefix = most;
-	if (slash && (sscanf(slash, "%3u", &prefix) != 1 ||
-		      strspn(slash, "0123456789") != strlen(slash) || prefix > most))
+	if (slash &&
+	    (strspn(slash, "0123456789") != strlen(slash) || strlen(slash) > 3 ||
+	     (slash[0] == '0' && slash[1]) || sscanf(slash, "%u", &prefix) != 1 || prefix > most))
 		*ret_wrong = "has a prefix length out of range";
 	rule->prefix = v6 ? prefix : 96 + prefix;
 	clear_host_bits(rule->address, rule->prefix);
@@ -188,7 +202,7 @@ static const char *host_rule_parse(const char *text, struct host_rule *rule)
 		return wrong;
 	host = strndup(text, host_len);
 	if (!host)
-		return "does not fit into memory";
+		return no_memory;
 	for (char *p = host; *p; p++)
 		if (*p >= 'A' && *p <= 'Z')
 			*p = (char)(*p - 'A' + 'a');
@@ -202,7 +216,7 @@ static const char *host_rule_parse(const char *text, struct host_rule *rule)
 	if (wrong)
 		return wrong;
 	rule->name = strdup(rule->kind == HOST_SUBDOMAINS ? host + 2 : host);
-	return rule->name ? NULL : "does not fit into memory";
+	return rule->name ? NULL : no_memory;
 }
 
 /* Takes over the rule; keeps the list sorted by text, without duplicates. */
@@ -242,7 +256,9 @@ static int parse_host(const struct place *place, const struct node *node, struct
 	wrong = host_rule_parse(node->text, &rule);
 	if (wrong) {
 		host_rule_done(&rule);
-		return place_error(place, node, err, "\"%s\" %s; %s", node->text, wrong,
+		if (wrong == no_memory)
+			return -ENOMEM;
+		return place_error(place, node, err, "\"%.200s\" %s; %s", node->text, wrong,
 				   port_example);
 	}
 	if (host_rule_finish(&rule) < 0 || origin_make(place, node, &rule.origin) < 0) {

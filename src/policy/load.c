@@ -89,7 +89,7 @@ static int unknown_key(const struct place *place, const struct node_entry *entry
 	struct place here = *place;
 	char full[128];
 
-	if (!section) {
+	if (!section && !place->is_tool) {
 		names[count++] = "version";
 		names[count++] = "extends";
 	}
@@ -131,7 +131,8 @@ static int read_key(const struct place *place, const struct node_entry *entry, c
 
 	snprintf(full, sizeof(full), "%s%s%.80s", section ? section : "", section ? "." : "",
 		 entry->key);
-	key = key_find(full);
+	/* A section is a map, never a dot in a name: "limits.memory" at the top is no key. */
+	key = section || !strchr(full, '.') ? key_find(full) : NULL;
 	if (!key)
 		return unknown_key(place, entry, section, err);
 	here.key = key->name;

@@ -191,8 +191,10 @@ static int add_path(const struct place *place, const struct node *at, const char
 	bool found;
 	size_t other;
 
+	if (buf_failed(&path) == -ENOMEM)
+		return -ENOMEM;
 	if (wrong)
-		return place_error(place, at, err, "the path \"%s\" %s", text, wrong);
+		return place_error(place, at, err, "the path \"%.200s\" %s", text, wrong);
 	if (path.len == 0)
 		buf_char(&path, '/');
 	other = rules_find(rules, buf_text(&path), &found);

@@ -8,10 +8,22 @@
 /* Keeps the list sorted and free of duplicates, so that equal sets have equal canonical forms. */
 static int words_add(struct words *words, const char *text)
 {
+	size_t name = strcspn(text, "=");
 	int r;
 
 	if (strv_has(&words->list, text))
 		return 0;
+	/* A variable has one value, the later one, which sorts where the earlier one did. */
+	for (size_t i = 0; text[name] && i < words->list.count; i++)
+		if (strncmp(words->list.items[i], text, name + 1) == 0) {
+			char *copy = strdup(text);
+
+			if (!copy)
+				return -ENOMEM;
+			free(words->list.items[i]);
+			words->list.items[i] = copy;
+			return 0;
+		}
 	r = strv_add(&words->list, text);
 	if (r < 0)
 		return r;
@@ -191,7 +203,7 @@ static bool env_covered(const struct words *other, const char *entry)
 			return true;
 		/* "LC_*" covers LC_ALL, LC_A* and LC_ALL=x; NAME covers NAME=x: whoever may read it
 		 * may set it. */
-		if (o[olen] == '*' && len >= olen && memcmp(o, entry, olen) == 0)
+		if (len >= olen && o[olen] == '*' && memcmp(o, entry, olen) == 0)
 			return true;
 		if (o[olen] == '\0' && entry[len] == '=' && len == olen &&
 		    memcmp(o, entry, len) == 0)
@@ -241,7 +253,7 @@ bool policy_env_allows(const struct words *env, const char *name)
 
 		if (entry[elen] == '\0' && elen == len && memcmp(entry, name, len) == 0)
 			return true;
-		if (entry[elen] == '*' && len >= elen && memcmp(entry, name, elen) == 0)
+		if (len >= elen && entry[elen] == '*' && memcmp(entry, name, elen) == 0)
 			return true;
 	}
 	return false;
@@ -260,8 +272,10 @@ static int check_port(const struct place *place, const struct node *node, struct
 			outside = 0;
 		inside = outside;
 	}
-	if (used == 0 || node->text[used] || outside < 1 || outside > 65535 || inside < 1 ||
-	    inside > 65535)
+	/* What %u takes besides digits (signs, white space) and leading zeros are no ports. */
+	if (used == 0 || strspn(node->text, "0123456789:") != strlen(node->text) ||
+	    node->text[0] == '0' || strstr(node->text, ":0") || node->text[used] || outside < 1 ||
+	    outside > 65535 || inside < 1 || inside > 65535)
 		return place_error(place, node, err, "\"%s\" is not a port (write 8080 or 8080:80)",
 				   node->text);
 	return 0;
