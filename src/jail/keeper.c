@@ -18,6 +18,7 @@
 #include "base/hook.h"
 #include "base/sys.h"
 #include "jail/launch.h"
+#include "jail/mediate.h"
 
 /* How long the end may take before the keeper says that something is left. */
 #define END_TIMEOUT_MS 5000
@@ -119,6 +120,7 @@ struct watch {
 	pid_t first;
 	int control, signals;
 	bool ended, scoped;
+	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
 };
 
@@ -139,32 +141,50 @@ static bool obey(struct watch *watch)
 	return true;
 }
 
+/* One at a time, so that a flood of questions delays neither the warden nor the end. */
+static void answer(struct watch *watch)
+{
+	int r = mediator_answer(&watch->mediator);
+
+	if (r < 0 && r != -EAGAIN && r != -ENOENT)
+		watch->mediator.listener = fd_close(watch->mediator.listener);
+}
+
+/* Reaps. False when the first process ended or no child is left. */
+static bool look_after_children(struct watch *watch)
+{
+	struct signalfd_siginfo drop[8];
+	int r;
+
+	/* The content does not matter: one SIGCHLD may stand for many. */
+	if (read(watch->signals, drop, sizeof(drop)) < 0 && errno != EINTR && errno != EAGAIN)
+		return false;
+	r = reap(watch->first, watch->control, &watch->exit);
+	if (r > 0)
+		watch->ended = true;
+	return r == 0;
+}
+
 static void watch_first(struct watch *watch)
 {
 	for (;;) {
 		struct pollfd fds[] = {
 			{ .fd = watch->control, .events = POLLIN },
 			{ .fd = watch->signals, .events = POLLIN },
+			{ .fd = watch->mediator.listener, .events = POLLIN },
 		};
-		struct signalfd_siginfo drop[8];
 
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
-			return;
-		if (fds[1].revents) {
-			int r;
-
-			/* The content does not matter: one SIGCHLD may stand for many. */
-			if (read(watch->signals, drop, sizeof(drop)) < 0 && errno != EINTR &&
-			    errno != EAGAIN)
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0) {
+			if (errno != EINTR)
 				return;
-			r = reap(watch->first, watch->control, &watch->exit);
-			if (r > 0)
-				watch->ended = true;
-			if (r != 0)
-				return;
+			continue;
 		}
+		if (fds[1].revents && !look_after_children(watch))
+			return;
 		if (fds[0].revents && !obey(watch))
 			return;
+		if (fds[2].revents)
+			answer(watch);
 	}
 }
 
@@ -207,7 +227,7 @@ static int enclose(const struct jail *jail, pid_t warden, int *ret_code)
 			return STEP_SCOPE;
 		}
 	}
-	if (jail->filter) {
+	if (jail->filter && !jail->mediated) {
 		*ret_code = filter_load(jail->filter);
 		if (*ret_code < 0)
 			return STEP_FILTER;
@@ -246,9 +266,16 @@ static bool warden_is_gone(int control)
 }
 
 _Noreturn static void keeper_main(const struct jail *jail, const struct jail_command *command,
-				     int control, pid_t warden)
+				  int control, pid_t warden)
 {
-	struct watch watch = { .control = control, .signals = -EBADF, .scoped = jail->outer.fd >= 0 };
+	struct watch watch = { .control = control,
+			       .signals = -EBADF,
+			       .scoped = jail->outer.fd >= 0,
+			       .mediator = { .listener = -EBADF,
+					     .writable = jail->writable,
+					     .writable_count = jail->writable_count,
+					     .readable = jail->readable,
+					     .readable_count = jail->readable_count } };
 	struct keeper_event event = { .news = KEEPER_FINISHED };
 	struct launch_failure failure = { 0 };
 	sigset_t children;
@@ -260,12 +287,14 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigemptyset(&children);
 	sigaddset(&children, SIGCHLD);
+	/* Without this the signal is dropped before the descriptor sees it. */
+	sigprocmask(SIG_BLOCK, &children, NULL);
 	watch.signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 	step = watch.signals < 0 ? STEP_FORK : enclose(jail, warden, &code);
 	if (step >= 0) {
 		fail(control, (enum keeper_step)step, code);
 	} else {
-		watch.first = launch(jail, command, &failure);
+		watch.first = launch(jail, command, &watch.mediator.listener, &failure);
 		close_for_workload(command);
 		drop_stdio();
 		if (failure.code < 0) {
@@ -285,7 +314,8 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 	event.news = KEEPER_FINISHED;
 	event.code = scratch_remove(&jail->scratch);
 	event.code = code < 0 ? code : event.code;
-	/* The warden reads the counters before it removes the cgroup; without a warden it is ours to remove. */
+	/* The warden reads the counters before it removes the cgroup; without a warden it is ours
+	 * to remove. */
 	if (warden_is_gone(control)) {
 		struct cgroup cgroup = jail->cgroup;
 

@@ -3,8 +3,7 @@
  *
  *	warden (brig run)
  *	  |  control socket
- *	keeper           in an outer Landlock domain that scopes signals, under the workload's
- *seccomp filter
+ *	keeper           in an outer Landlock domain that scopes signals
  *	  |
  *	workload         in an inner domain with the file rules; the first process and all that it
  *starts
@@ -20,8 +19,13 @@
  *removes its private folder. If the keeper is killed from outside, the first process dies with it
  *(PDEATHSIG), and what is left is reparented to the warden, which is a subreaper too.
  *
- * Everything here runs after fork in a single-threaded process. The keeper never allocates and
- *never parses what the workload wrote.
+ * Where the jail is mediated, the keeper also answers for the calls that neither Landlock nor a
+ *filter can judge (mediate.h). While it ends the sandbox it no longer does: a process that waits
+ *for an answer can be killed.
+ *
+ * Everything here runs after fork in a single-threaded process. The keeper never allocates. It has
+ *no filter of its own: with mediation its list would hold nearly all that could do harm (opening,
+ *chmod, unlink, kill), and without, the workload's filter is its filter too.
  */
 #ifndef BRIG_JAIL_KEEPER_H
 #define BRIG_JAIL_KEEPER_H
@@ -49,6 +53,11 @@ struct jail {
 	struct landlock outer,
 		inner; /* fd -EBADF: knocked out or weakened by the person at the keyboard */
 	const struct filter *filter; /* NULL: knocked out */
+	bool mediated; /* the filter was made so; the lists are for mediate.h and stay the tier's */
+	const char *const *writable;
+	size_t writable_count;
+	const char *const *readable;
+	size_t readable_count;
 	struct cgroup cgroup;
 	struct scratch scratch;
 	struct jail_rlimit rlimits[JAIL_MAX_RLIMITS];
@@ -67,9 +76,9 @@ struct jail_command {
 };
 
 enum keeper_order {
-	KEEPER_SIGNAL,	   /* send a signal to the first process's group */
+	KEEPER_SIGNAL,     /* send a signal to the first process's group */
 	KEEPER_SIGNAL_ALL, /* send it to every process of the sandbox */
-	KEEPER_KILL,   /* end everything now */
+	KEEPER_KILL,       /* end everything now */
 };
 
 struct keeper_request {

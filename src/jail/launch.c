@@ -8,9 +8,11 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/hook.h"
 #include "base/sys.h"
 
@@ -122,77 +124,144 @@ static int execute(const struct jail_command *command)
 	}
 }
 
-static int step_session(const struct jail *jail, const struct jail_command *command)
+union listener_control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+static int send_listener(int socket, int listener)
 {
-	(void)jail;
-	(void)command;
+	union listener_control control = { .room = { 0 } };
+	char byte = 0;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control.room) };
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(listener));
+	memcpy(CMSG_DATA(header), &listener, sizeof(listener));
+	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* It was sent before the program ran: there is nothing to wait for. */
+static int receive_listener(int socket)
+{
+	union listener_control control = { .room = { 0 } };
+	char byte;
+	struct iovec data = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control.room) };
+	const struct cmsghdr *header;
+	int listener;
+
+	if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+		return -errno;
+	header = CMSG_FIRSTHDR(&message);
+	if (!header || header->cmsg_type != SCM_RIGHTS ||
+	    header->cmsg_len != CMSG_LEN(sizeof(listener)))
+		return -EBADMSG;
+	memcpy(&listener, CMSG_DATA(header), sizeof(listener));
+	return listener;
+}
+
+/* What the steps work with. */
+struct plan {
+	const struct jail *jail;
+	const struct jail_command *command;
+	int handover; /* the socket to send the listener over, or -EBADF */
+};
+
+static int step_session(const struct plan *plan)
+{
+	(void)plan;
 	/* The keeper's death ends the first process; the keeper ends the rest. */
 	return setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
-static int step_terminal(const struct jail *jail, const struct jail_command *command)
+static int step_terminal(const struct plan *plan)
 {
-	(void)jail;
-	if (command->terminal < 0)
+	if (plan->command->terminal < 0)
 		return 0;
-	return ioctl(command->terminal, TIOCSCTTY, 0) < 0 ? -errno : 0;
+	return ioctl(plan->command->terminal, TIOCSCTTY, 0) < 0 ? -errno : 0;
 }
 
-static int step_stdio(const struct jail *jail, const struct jail_command *command)
+static int step_stdio(const struct plan *plan)
 {
-	(void)jail;
-	return place_stdio(command);
+	return place_stdio(plan->command);
 }
 
-static int step_cgroup(const struct jail *jail, const struct jail_command *command)
+static int step_cgroup(const struct plan *plan)
 {
-	(void)command;
-	return cgroup_enter(&jail->cgroup);
+	return cgroup_enter(&plan->jail->cgroup);
 }
 
-static int step_files(const struct jail *jail, const struct jail_command *command)
+static int step_files(const struct plan *plan)
 {
-	(void)command;
-	return jail->inner.fd < 0 ? 0 : landlock_enter(&jail->inner);
+	return plan->jail->inner.fd < 0 ? 0 : landlock_enter(&plan->jail->inner);
 }
 
-static int step_descriptors(const struct jail *jail, const struct jail_command *command)
+/*
+ * A mediated filter is not for the keeper, which would wait for its own answer, and is loaded here.
+ * From now on no call may be one that is mediated: the keeper sleeps in vfork.
+ */
+static int step_filter(const struct plan *plan)
 {
-	(void)jail;
-	(void)command;
+	int listener, r;
+
+	if (plan->handover < 0)
+		return 0;
+	listener = filter_listen(plan->jail->filter);
+	if (listener < 0)
+		return listener;
+	r = send_listener(plan->handover, listener);
+	close(listener);
+	return r;
+}
+
+static int step_descriptors(const struct plan *plan)
+{
+	(void)plan;
 	return hook_without("descriptors") ? 0 : sys_close_range(3, ~0u, 0);
 }
 
-static int step_rlimits(const struct jail *jail, const struct jail_command *command)
+static int step_rlimits(const struct plan *plan)
 {
-	int r = set_rlimits(jail);
+	int r = set_rlimits(plan->jail);
 
-	(void)command;
 	return r < 0 ? r : reset_signals();
 }
 
-static int step_exec(const struct jail *jail, const struct jail_command *command)
+static int step_exec(const struct plan *plan)
 {
-	(void)jail;
-	return execute(command);
+	return execute(plan->command);
 }
 
 static const struct {
 	enum keeper_step step;
-	int (*run)(const struct jail *jail, const struct jail_command *command);
+	int (*run)(const struct plan *plan);
 } steps[] = {
-	{ STEP_SESSION, step_session }, { STEP_TERMINAL, step_terminal },
-	{ STEP_STDIO, step_stdio },     { STEP_CGROUP, step_cgroup },
-	{ STEP_FILES, step_files },     { STEP_DESCRIPTORS, step_descriptors },
-	{ STEP_RLIMITS, step_rlimits }, { STEP_EXEC, step_exec },
+	{ STEP_SESSION, step_session },
+	{ STEP_TERMINAL, step_terminal },
+	{ STEP_STDIO, step_stdio },
+	{ STEP_CGROUP, step_cgroup },
+	{ STEP_FILES, step_files },
+	{ STEP_FILTER, step_filter },
+	{ STEP_DESCRIPTORS, step_descriptors },
+	{ STEP_RLIMITS, step_rlimits },
+	{ STEP_EXEC, step_exec },
 };
 
 /* Returns only when a step fails. */
-static void become_workload(const struct jail *jail, const struct jail_command *command,
-			    struct launch_failure *failure)
+static void become_workload(const struct plan *plan, struct launch_failure *failure)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		int r = steps[i].run(jail, command);
+		int r = steps[i].run(plan);
 
 		if (r < 0) {
 			*failure = (struct launch_failure){ .step = steps[i].step, .code = r };
@@ -201,8 +270,7 @@ static void become_workload(const struct jail *jail, const struct jail_command *
 	}
 }
 
-pid_t launch(const struct jail *jail, const struct jail_command *command,
-	     struct launch_failure *failure)
+static pid_t start_child(const struct plan *plan, struct launch_failure *failure)
 {
 	/* Written by the child while the parent sleeps in vfork: the compiler must not keep a copy.
 	 */
@@ -212,13 +280,43 @@ pid_t launch(const struct jail *jail, const struct jail_command *command,
 	shared = (struct launch_failure){ 0 };
 	pid = vfork();
 	if (pid == 0) {
-		become_workload(jail, command, &shared);
+		become_workload(plan, &shared);
 		_exit(127);
 	}
 	if (pid < 0)
 		shared = (struct launch_failure){ .step = STEP_FORK, .code = -errno };
-	else if (shared.code < 0)
-		waitpid(pid, NULL, 0);
 	*failure = shared;
+	return pid;
+}
+
+pid_t launch(const struct jail *jail, const struct jail_command *command, int *ret_listener,
+	     struct launch_failure *failure)
+{
+	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
+	struct plan plan = { .jail = jail, .command = command, .handover = -EBADF };
+	int pair[2], listener = -EBADF;
+	pid_t pid;
+
+	if (jail->mediated && jail->filter) {
+		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) {
+			*failure = (struct launch_failure){ .step = STEP_FILTER, .code = -errno };
+			return -1;
+		}
+		ours = pair[0];
+		theirs = plan.handover = pair[1];
+	}
+	pid = start_child(&plan, failure);
+	if (failure->code == 0 && ours >= 0) {
+		listener = receive_listener(ours);
+		if (listener < 0)
+			*failure = (struct launch_failure){ .step = STEP_FILTER, .code = listener };
+	}
+	if (failure->code < 0 && pid > 0) {
+		/* It has ended by itself, unless the listener was lost. */
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+	if (failure->code == 0)
+		*ret_listener = listener;
 	return pid;
 }

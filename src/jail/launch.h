@@ -3,8 +3,8 @@
  *
  * It runs on the keeper's memory until it executes the program (vfork: an address space is not
  * copied for a few system calls), so a failure is simply left in the keeper's variable. The order
- * of the steps is the design: identity and limits first, while files can still be opened, the file
- * rules last, then nothing but execve.
+ * of the steps is the design: identity first, while files can still be opened, then the file rules
+ * and the filter, then only what both allow.
  */
 #ifndef BRIG_JAIL_LAUNCH_H
 #define BRIG_JAIL_LAUNCH_H
@@ -16,8 +16,9 @@ struct launch_failure {
 	int code; /* -errno; 0 when the program runs */
 };
 
-/* The pid of the first process, or what failed. */
-pid_t launch(const struct jail *jail, const struct jail_command *command,
+/* The pid of the first process, or what failed. The listener is that of a mediated filter, else
+ * -EBADF. */
+pid_t launch(const struct jail *jail, const struct jail_command *command, int *ret_listener,
 	     struct launch_failure *failure);
 
 #endif

@@ -17,8 +17,9 @@
  * when it is loaded to build its bitmap, so a linear list would cost 0.4 ms a start and a tree
  * costs 0.06.
  *
- * A listener of the warden must be loaded before this filter, which refuses to add one. Where both
- * answer, the refusal wins: what the filter closes never reaches the warden.
+ * A filter for a mediated sandbox has a fifth verdict: the call waits for an answer from whoever
+ * holds the listener (mediate.h). The filter itself refuses to add another listener, and what it
+ * closes never reaches the first.
  */
 #ifndef BRIG_JAIL_SECCOMP_H
 #define BRIG_JAIL_SECCOMP_H
@@ -41,6 +42,7 @@ struct filter_spec {
 	enum sockets sockets;
 	bool private_ipc;    /* System V IPC and POSIX queues are the sandbox's own: allowed */
 	bool fixed_affinity; /* sched_setaffinity is refused: the CPU limit stands on it */
+	bool mediated;       /* what Landlock does not know waits for the keeper; no setuid files */
 };
 
 #define FILTER_MAX 1024 /* three times what is needed; the kernel would take 4096 */
@@ -48,8 +50,8 @@ struct filter_spec {
 struct filter {
 	struct sock_filter code[FILTER_MAX];
 	unsigned short len;
-	unsigned int allowed; /* how many calls of the native ABI go through, always or by their
-				 arguments */
+	unsigned int allowed; /* how many calls of the native ABI go through: always, by their
+				 arguments or by the keeper's verdict */
 };
 
 [[nodiscard]] int filter_build(const struct filter_spec *spec, struct filter *ret_filter,
@@ -57,5 +59,8 @@ struct filter {
 
 /* Loads it for this thread and all it will start; no_new_privs must be on. */
 [[nodiscard]] int filter_load(const struct filter *filter);
+
+/* The same for a mediated sandbox: returns the listener, close-on-exec. */
+[[nodiscard]] int filter_listen(const struct filter *filter);
 
 #endif

@@ -1,78 +1,35 @@
 #include "jail/syscalls.h"
 
-#include <asm/unistd.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/fsverity.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-/* Calls newer than Debian 12's headers; from 424 on all architectures share their numbers. */
-#ifndef __NR_cachestat
-#define __NR_cachestat 451
-#endif
-#ifndef __NR_fchmodat2
-#define __NR_fchmodat2 452
-#endif
-#ifndef __NR_map_shadow_stack
-#define __NR_map_shadow_stack 453
-#endif
-#ifndef __NR_futex_wake
-#define __NR_futex_wake    454
-#define __NR_futex_wait    455
-#define __NR_futex_requeue 456
-#endif
-#ifndef __NR_statmount
-#define __NR_statmount 457
-#define __NR_listmount 458
-#endif
-#ifndef __NR_lsm_get_self_attr
-#define __NR_lsm_get_self_attr 459
-#define __NR_lsm_set_self_attr 460
-#define __NR_lsm_list_modules  461
-#endif
-#ifndef __NR_mseal
-#define __NR_mseal 462
-#endif
-#ifndef __NR_setxattrat
-#define __NR_setxattrat    463
-#define __NR_getxattrat    464
-#define __NR_listxattrat   465
-#define __NR_removexattrat 466
-#endif
-#ifndef __NR_open_tree_attr
-#define __NR_open_tree_attr 467
-#endif
-#ifndef __NR_file_getattr
-#define __NR_file_getattr 468
-#define __NR_file_setattr 469
-#endif
-#ifndef __NR_set_mempolicy_home_node
-#define __NR_set_mempolicy_home_node 450
-#endif
-#ifndef __NR_memfd_secret
-#define __NR_memfd_secret 447
-#endif
-#ifdef __x86_64__
-#ifndef __NR_uretprobe
-#define __NR_uretprobe 335
-#endif
-#ifndef __NR_uprobe
-#define __NR_uprobe 336
-#endif
-#endif
+#include "jail/numbers.h"
 
 /* Constants of which one of the libcs, or the headers that go with it, lacks the name. */
 enum {
 	AT_EMPTY_PATH_FLAG = 0x1000,
 	PR_SCHED_CORE_OPTION = 62,
 	USERFAULTFD_NEW = 0xaa00, /* the ioctl of /dev/userfaultfd that does what the call does */
+	FAT_SET_ATTRIBUTES = 0x40047211,
+	LEASE_SET = 1024, /* of fcntl */
+	LIFETIME_HINT_SET = 1036,
+	DELEGATION_SET = 1040,
+	TMPFILE_BIT = 020000000, /* O_TMPFILE without O_DIRECTORY, which alone makes nothing */
+	IOPRIO_OF_PROCESS = 1,
+	IOPRIO_OF_GROUP = 2,
+	IOPRIO_OF_USER = 3,
 	NETLINK_ROUTE_PROTOCOL = 0,
 	LEVEL_NETLINK = 270,
 	OPT_ATTACH_BPF = 50,
@@ -112,6 +69,10 @@ enum {
 		.arg = (n), .high = true, .mask = UINT32_MAX, WORDS(0) \
 	}
 #define CLEAR(n, bits) MASKED(n, bits, 0)
+#define NO_TEST            \
+	{                  \
+		.count = 0 \
+	}
 
 /* CLONE_NEWTIME is part of the exit signal in clone(), where no valid signal has that bit. */
 #define NEW_NAMESPACES                                                                 \
@@ -202,6 +163,12 @@ static const struct arg_clause setsockopt_clauses[] = {
  * and every shell in a pty of their own need it, and to take a terminal from another session needs
  * CAP_SYS_ADMIN. Inode flags and attributes, because a project id moves a file out of its quota.
  * Ioctls of devices are for Landlock and the view of /dev to refuse.
+ *
+ * Those of file systems are nobody's to refuse, and some change a file or a folder that is only
+ * open for reading: a subvolume is made or set read-only (btrfs), a file is sealed for good
+ * (fs-verity), an empty folder gets a key (fscrypt). So of the families that file systems use only
+ * what asks, or what needs a descriptor for writing, goes through. Deduplication wants no such
+ * descriptor from an owner, but changes no byte.
  */
 static const struct arg_clause ioctl_clauses[] = {
 	{ 0,
@@ -209,7 +176,72 @@ static const struct arg_clause ioctl_clauses[] = {
 	  { ARG(1, TIOCSTI, TIOCLINUX, TIOCSETD, TIOCCONS, TIOCEXCL, TIOCVHANGUP,
 		(uint32_t)FS_IOC_SETFLAGS, (uint32_t)FS_IOC32_SETFLAGS, (uint32_t)FS_IOC_SETVERSION,
 		(uint32_t)FS_IOC32_SETVERSION, (uint32_t)FS_IOC_FSSETXATTR, (uint32_t)FIFREEZE,
-		(uint32_t)FITHAW, USERFAULTFD_NEW) } },
+		(uint32_t)FITHAW, FAT_SET_ATTRIBUTES, USERFAULTFD_NEW) } },
+	{ 0,
+	  ALLOW,
+	  { ARG(1, (uint32_t)FS_IOC_GETFLAGS, (uint32_t)FS_IOC32_GETFLAGS, (uint32_t)FICLONE,
+		(uint32_t)FICLONERANGE, (uint32_t)FIDEDUPERANGE, (uint32_t)FS_IOC_FIEMAP,
+		(uint32_t)FS_IOC_FSGETXATTR, (uint32_t)FS_IOC_MEASURE_VERITY) } },
+	{ 0, ENOTTY, { MASKED(1, 0xff00, 'f' << 8, 'X' << 8, 0x94 << 8, 0xf5 << 8) } },
+};
+
+/*
+ * A lease or delegation on a file that can be read makes whoever opens it for writing wait for the
+ * best part of a minute, a hint is kept in the inode. Locks are left: flock and fcntl on a file
+ * that can be read hold up those who lock the same file, but package managers, git and SQLite need
+ * them, also on files that they only read.
+ */
+static const struct arg_clause fcntl_clauses[] = {
+	{ 0, EPERM, { ARG(1, LEASE_SET, LIFETIME_HINT_SET, DELEGATION_SET) } },
+};
+
+/*
+ * A file made with the setuid or setgid bit would belong to the caller's own user on the host, and
+ * stay. The mode means something only when a file is made. openat2 has its flags in memory, where
+ * no filter can look; programs that use it fall back to openat, as on an older kernel.
+ */
+#define SET_ID_BITS   (S_ISUID | S_ISGID)
+#define SETS_ID(n)    MASKED(n, SET_ID_BITS, S_ISUID, S_ISGID, SET_ID_BITS)
+#define MAKES_NONE(n) CLEAR(n, O_CREAT | TMPFILE_BIT)
+
+static const struct arg_clause open_clauses[] = {
+	{ WITH_MEDIATION, ALLOW, { MAKES_NONE(1) } },
+	{ WITH_MEDIATION, EPERM, { SETS_ID(2) } },
+};
+static const struct arg_clause openat_clauses[] = {
+	{ WITH_MEDIATION, ALLOW, { MAKES_NONE(2) } },
+	{ WITH_MEDIATION, EPERM, { SETS_ID(3) } },
+};
+static const struct arg_clause creat_clauses[] = {
+	{ WITH_MEDIATION, EPERM, { SETS_ID(1) } },
+};
+static const struct arg_clause openat2_clauses[] = {
+	{ WITH_MEDIATION, ENOSYS, { NO_TEST } },
+};
+
+/*
+ * Scheduling of a process needs no more than the same user id, and neither Landlock nor anything
+ * else stands between. 0 is the caller itself; of another number the keeper says whether it is one
+ * of the sandbox's. Groups and users are never only the sandbox's.
+ */
+static const struct arg_clause schedule_clauses[] = {
+	{ WITH_MEDIATION, ALLOW, { ARG(0, 0) } },
+	{ WITH_MEDIATION, MEDIATE, { NO_TEST } },
+};
+static const struct arg_clause affinity_clauses[] = {
+	{ WITH_FREE_AFFINITY | WITH_MEDIATION, ALLOW, { ARG(0, 0) } },
+	{ WITH_FREE_AFFINITY | WITH_MEDIATION, MEDIATE, { NO_TEST } },
+	{ WITH_FREE_AFFINITY, ALLOW, { NO_TEST } },
+};
+static const struct arg_clause priority_clauses[] = {
+	{ WITH_MEDIATION, ALLOW, { ARG(0, PRIO_PROCESS), ARG(1, 0) } },
+	{ WITH_MEDIATION, MEDIATE, { ARG(0, PRIO_PROCESS) } },
+	{ WITH_MEDIATION, EPERM, { ARG(0, PRIO_PGRP, PRIO_USER) } },
+};
+static const struct arg_clause io_priority_clauses[] = {
+	{ WITH_MEDIATION, ALLOW, { ARG(0, IOPRIO_OF_PROCESS), ARG(1, 0) } },
+	{ WITH_MEDIATION, MEDIATE, { ARG(0, IOPRIO_OF_PROCESS) } },
+	{ WITH_MEDIATION, EPERM, { ARG(0, IOPRIO_OF_GROUP, IOPRIO_OF_USER) } },
 };
 
 /* PR_SET_MM can make a process look like another program; core scheduling cookies are how an
@@ -242,9 +274,11 @@ static const struct arg_clause prlimit_clauses[] = {
 #define NODE_TYPE(n) MASKED(n, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK)
 
 static const struct arg_clause mknod_clauses[] = {
+	{ WITH_MEDIATION, EPERM, { SETS_ID(1) } },
 	{ 0, ALLOW, { NODE_TYPE(1) } },
 };
 static const struct arg_clause mknodat_clauses[] = {
+	{ WITH_MEDIATION, EPERM, { SETS_ID(2) } },
 	{ 0, ALLOW, { NODE_TYPE(2) } },
 };
 
@@ -271,10 +305,20 @@ const struct arg_rule arg_rules[RULE_COUNT] = {
 	[RULE_MKNOD] = RULE(mknod_clauses, EPERM),
 	[RULE_MKNODAT] = RULE(mknodat_clauses, EPERM),
 	[RULE_EXECVEAT] = RULE(execveat_clauses, EPERM),
+	[RULE_FCNTL] = RULE(fcntl_clauses, ALLOW),
+	[RULE_OPEN] = RULE(open_clauses, ALLOW),
+	[RULE_OPENAT] = RULE(openat_clauses, ALLOW),
+	[RULE_OPENAT2] = RULE(openat2_clauses, ALLOW),
+	[RULE_CREAT] = RULE(creat_clauses, ALLOW),
+	[RULE_SCHEDULE] = RULE(schedule_clauses, ALLOW),
+	[RULE_AFFINITY] = RULE(affinity_clauses, EPERM),
+	[RULE_PRIORITY] = RULE(priority_clauses, ALLOW),
+	[RULE_IO_PRIORITY] = RULE(io_priority_clauses, ALLOW),
 };
 
 #define OPEN(call)                            [__NR_##call] = { #call, ALLOW, 0, RULE_NONE }
 #define SHUT(call)                            [__NR_##call] = { #call, EPERM, 0, RULE_NONE }
+#define MEDIATED(call)                        [__NR_##call] = { #call, MEDIATE, 0, RULE_NONE }
 #define ABSENT(call)                          [__NR_##call] = { #call, ENOSYS, 0, RULE_NONE }
 #define SHUT_UNLESS(condition, call)          [__NR_##call] = { #call, EPERM, condition, RULE_NONE }
 #define BY_RULE(rule, call)                   [__NR_##call] = { #call, EPERM, 0, rule }
@@ -286,24 +330,28 @@ const struct syscall_row syscall_table[] = {
 	/* Descriptors and their bytes. What a descriptor may do was decided when it was opened. */
 	OPEN(read), OPEN(write), OPEN(close), OPEN(close_range), OPEN(lseek), OPEN(fstat),
 	OPEN(pread64), OPEN(pwrite64), OPEN(readv), OPEN(writev), OPEN(preadv), OPEN(pwritev),
-	OPEN(preadv2), OPEN(pwritev2), OPEN(dup), OPEN(dup3), OPEN(fcntl), OPEN(flock),
+	OPEN(preadv2), OPEN(pwritev2), OPEN(dup), OPEN(dup3), OPEN(flock),
 	OPEN(fsync), OPEN(fdatasync), OPEN(sync), OPEN(syncfs), OPEN(sync_file_range),
 	OPEN(truncate), OPEN(ftruncate), OPEN(fallocate), OPEN(fadvise64), OPEN(readahead),
 	OPEN(cachestat), OPEN(copy_file_range), OPEN(sendfile), OPEN(splice), OPEN(tee),
 	OPEN(vmsplice), OPEN(pipe2), OPEN(memfd_create), OPEN(getdents64),
-	BY_RULE(RULE_IOCTL, ioctl),
+	BY_RULE(RULE_IOCTL, ioctl), BY_RULE(RULE_FCNTL, fcntl),
 
 	/* Paths: Landlock and the mounts decide. */
-	OPEN(openat), OPEN(openat2), OPEN(getcwd), OPEN(chdir), OPEN(fchdir), OPEN(mkdirat),
+	OPEN(getcwd), OPEN(chdir), OPEN(fchdir), OPEN(mkdirat),
 	OPEN(unlinkat), OPEN(renameat), OPEN(renameat2), OPEN(linkat), OPEN(symlinkat),
-	OPEN(readlinkat), OPEN(fchmod), OPEN(fchmodat), OPEN(fchmodat2), OPEN(fchown),
-	OPEN(fchownat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
-	OPEN(statfs), OPEN(fstatfs), OPEN(utimensat), OPEN(umask), OPEN(file_getattr),
-	OPEN(setxattr), OPEN(lsetxattr), OPEN(fsetxattr), OPEN(setxattrat),
+	OPEN(readlinkat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
+	OPEN(statfs), OPEN(fstatfs), OPEN(umask), OPEN(file_getattr),
 	OPEN(getxattr), OPEN(lgetxattr), OPEN(fgetxattr), OPEN(getxattrat),
 	OPEN(listxattr), OPEN(llistxattr), OPEN(flistxattr), OPEN(listxattrat),
-	OPEN(removexattr), OPEN(lremovexattr), OPEN(fremovexattr), OPEN(removexattrat),
-	OPEN(inotify_init1), OPEN(inotify_add_watch), OPEN(inotify_rm_watch),
+	OPEN(inotify_init1), OPEN(inotify_rm_watch),
+	BY_RULE(RULE_OPENAT, openat), BY_RULE(RULE_OPENAT2, openat2),
+
+	/* Landlock does not know these: without mounts of its own, the sandbox's keeper decides. */
+	MEDIATED(fchmod), MEDIATED(fchmodat), MEDIATED(fchmodat2), MEDIATED(fchown),
+	MEDIATED(fchownat), MEDIATED(utimensat), MEDIATED(setxattr), MEDIATED(lsetxattr),
+	MEDIATED(fsetxattr), MEDIATED(setxattrat), MEDIATED(removexattr), MEDIATED(lremovexattr),
+	MEDIATED(fremovexattr), MEDIATED(removexattrat), MEDIATED(inotify_add_watch),
 	BY_RULE(RULE_MKNODAT, mknodat),
 
 	/* The twin of FS_IOC_FSSETXATTR; a handle reaches files past every directory check; fanotify
@@ -329,7 +377,7 @@ const struct syscall_row syscall_table[] = {
 	/* Memory of others and faults answered in user space, the favourite of those who need to win
 	 * a race in the kernel. */
 	SHUT(userfaultfd), SHUT(process_madvise), SHUT(move_pages), SHUT(migrate_pages),
-	OPEN(process_mrelease),
+	SHUT(process_mrelease),
 
 	/* Placement of memory is the operator's. libnuma takes ENOSYS for "no NUMA here". */
 	ABSENT(mbind), ABSENT(get_mempolicy), ABSENT(set_mempolicy), ABSENT(set_mempolicy_home_node),
@@ -355,11 +403,12 @@ const struct syscall_row syscall_table[] = {
 
 	/* Limits and scheduling: the kernel bounds what is asked by the hard limits. */
 	OPEN(getrlimit), OPEN(setrlimit), OPEN(getrusage), OPEN(times), OPEN(getpriority),
-	OPEN(setpriority), OPEN(ioprio_get), OPEN(ioprio_set), OPEN(getcpu), OPEN(sched_yield),
-	OPEN(sched_getparam), OPEN(sched_setparam), OPEN(sched_getscheduler),
-	OPEN(sched_setscheduler), OPEN(sched_getattr), OPEN(sched_setattr),
-	OPEN(sched_get_priority_max), OPEN(sched_get_priority_min), OPEN(sched_rr_get_interval),
-	OPEN(sched_getaffinity), SHUT_UNLESS(WITH_FREE_AFFINITY, sched_setaffinity),
+	OPEN(ioprio_get), OPEN(getcpu), OPEN(sched_yield), OPEN(sched_getparam),
+	OPEN(sched_getscheduler), OPEN(sched_getattr), OPEN(sched_get_priority_max),
+	OPEN(sched_get_priority_min), OPEN(sched_rr_get_interval), OPEN(sched_getaffinity),
+	BY_RULE(RULE_PRIORITY, setpriority), BY_RULE(RULE_IO_PRIORITY, ioprio_set),
+	BY_RULE(RULE_SCHEDULE, sched_setparam), BY_RULE(RULE_SCHEDULE, sched_setscheduler),
+	BY_RULE(RULE_SCHEDULE, sched_setattr), BY_RULE(RULE_AFFINITY, sched_setaffinity),
 	BY_RULE(RULE_PRLIMIT, prlimit64),
 
 	/* Clocks and timers; nobody sets the time. Whether adjtimex only asks stands in memory. */
@@ -429,12 +478,13 @@ const struct syscall_row syscall_table[] = {
 
 #ifdef __x86_64__
 	/* Forms that newer architectures left out. */
-	OPEN(open), OPEN(creat), OPEN(stat), OPEN(lstat), OPEN(access), OPEN(pipe), OPEN(dup2),
+	OPEN(stat), OPEN(lstat), OPEN(access), OPEN(pipe), OPEN(dup2),
 	OPEN(getdents), OPEN(rename), OPEN(mkdir), OPEN(rmdir), OPEN(link), OPEN(unlink),
-	OPEN(symlink), OPEN(readlink), OPEN(chmod), OPEN(chown), OPEN(lchown), OPEN(utime),
-	OPEN(utimes), OPEN(futimesat), OPEN(poll), OPEN(select), OPEN(epoll_create),
+	OPEN(symlink), OPEN(readlink), OPEN(poll), OPEN(select), OPEN(epoll_create),
 	OPEN(epoll_wait), OPEN(eventfd), OPEN(signalfd), OPEN(inotify_init), OPEN(fork),
 	OPEN(vfork), OPEN(getpgrp), OPEN(pause), OPEN(alarm), OPEN(time), OPEN(arch_prctl),
+	MEDIATED(chmod), MEDIATED(chown), MEDIATED(lchown), MEDIATED(utime), MEDIATED(utimes),
+	MEDIATED(futimesat), BY_RULE(RULE_OPEN, open), BY_RULE(RULE_CREAT, creat),
 	BY_RULE(RULE_MKNOD, mknod),
 
 	/* Ports, segments and probes of this architecture; leftovers of old kernels. */

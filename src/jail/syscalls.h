@@ -21,7 +21,9 @@
 
 #include "jail/seccomp.h"
 
-#define ALLOW 0 /* as a verdict, which is otherwise an errno */
+/* As a verdict, which is otherwise an errno. */
+#define ALLOW   0
+#define MEDIATE 255 /* the keeper answers (mediate.h) if the spec says so, else ALLOW */
 
 /* What a spec can say, as bits. The extensions come first, with the bits they have in the spec. */
 enum condition {
@@ -32,6 +34,7 @@ enum condition {
 	WITH_FREE_AFFINITY = 2 << EXTENSION_COUNT,
 	WITH_UNIX = 4 << EXTENSION_COUNT,
 	WITH_INET = 8 << EXTENSION_COUNT,
+	WITH_MEDIATION = 16 << EXTENSION_COUNT,
 };
 
 struct arg_test {
@@ -45,9 +48,9 @@ struct arg_test {
 #define CLAUSE_TESTS 3
 
 struct arg_clause {
-	uint8_t when;    /* a condition, or 0 for always */
-	uint8_t verdict; /* ALLOW or an errno */
-	struct arg_test tests[CLAUSE_TESTS];
+	uint8_t when;                        /* conditions that must all hold, or 0 for always */
+	uint8_t verdict;                     /* ALLOW, MEDIATE or an errno */
+	struct arg_test tests[CLAUSE_TESTS]; /* none: whatever the arguments */
 };
 
 enum arg_rule_id {
@@ -65,6 +68,15 @@ enum arg_rule_id {
 	RULE_MKNOD,
 	RULE_MKNODAT,
 	RULE_EXECVEAT,
+	RULE_FCNTL,
+	RULE_OPEN,
+	RULE_OPENAT,
+	RULE_OPENAT2,
+	RULE_CREAT,
+	RULE_SCHEDULE,
+	RULE_AFFINITY,
+	RULE_PRIORITY,
+	RULE_IO_PRIORITY,
 	RULE_COUNT,
 };
 
@@ -76,7 +88,7 @@ struct arg_rule {
 
 struct syscall_row {
 	const char *name; /* NULL for a number that no call has */
-	uint8_t verdict;  /* ALLOW or an errno; not looked at when there is a rule */
+	uint8_t verdict;  /* ALLOW, MEDIATE or an errno; not looked at when there is a rule */
 	uint8_t opens;    /* a condition that allows the call whatever its arguments, or 0 */
 	uint8_t rule;     /* enum arg_rule_id */
 };

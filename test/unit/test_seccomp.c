@@ -44,7 +44,7 @@
 #define ALL_ONES   UINT64_MAX
 #define NUMBERS    1101u
 #define X32        0x40000000u
-#define SPEC_COUNT ((1u << EXTENSION_COUNT) * 3 * 2 * 2)
+#define SPEC_COUNT ((1u << EXTENSION_COUNT) * 3 * 2 * 2 * 2)
 
 static struct filter_spec spec_of(unsigned int i)
 {
@@ -55,6 +55,7 @@ static struct filter_spec spec_of(unsigned int i)
 	i /= 3;
 	spec.private_ipc = i & 1;
 	spec.fixed_affinity = i & 2;
+	spec.mediated = i & 4;
 	return spec;
 }
 
@@ -75,10 +76,20 @@ static bool condition_holds(const struct filter_spec *spec, unsigned int conditi
 		return spec->sockets == SOCKETS_UNIX || spec->sockets == SOCKETS_INET;
 	case WITH_INET:
 		return spec->sockets == SOCKETS_INET;
+	case WITH_MEDIATION:
+		return spec->mediated;
 	default:
 		fail_msg("unknown condition %u", condition);
 		return false;
 	}
+}
+
+static bool conditions_hold(const struct filter_spec *spec, unsigned int conditions)
+{
+	for (unsigned int bit = 1; bit <= conditions; bit <<= 1)
+		if ((conditions & bit) && !condition_holds(spec, bit))
+			return false;
+	return true;
 }
 
 static bool test_holds(const struct arg_test *test, const __u64 *args)
@@ -96,7 +107,7 @@ static unsigned int rule_verdict(const struct filter_spec *spec, const struct ar
 {
 	for (unsigned int i = 0; i < rule->count; i++) {
 		const struct arg_clause *clause = &rule->clauses[i];
-		bool all = !clause->when || condition_holds(spec, clause->when);
+		bool all = conditions_hold(spec, clause->when);
 
 		for (unsigned int t = 0; all && t < CLAUSE_TESTS && clause->tests[t].count; t++)
 			all = test_holds(&clause->tests[t], args);
@@ -124,6 +135,8 @@ static uint32_t reference(const struct filter_spec *spec, const struct seccomp_d
 	if (row->opens && condition_holds(spec, row->opens))
 		return SECCOMP_RET_ALLOW;
 	verdict = row->rule ? rule_verdict(spec, &arg_rules[row->rule], data->args) : row->verdict;
+	if (verdict == MEDIATE)
+		return spec->mediated ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
 	return verdict == ALLOW ? SECCOMP_RET_ALLOW : ERRNO(verdict);
 }
 
@@ -200,7 +213,8 @@ static void calls_without_a_rule_do_not_look_at_arguments(void **state)
 
 			if (looked)
 				assert_int_not_equal(syscall_table[n].rule, RULE_NONE);
-			if (looked || reference(&spec, &data) == SECCOMP_RET_ALLOW)
+			if (looked || reference(&spec, &data) == SECCOMP_RET_ALLOW ||
+			    reference(&spec, &data) == SECCOMP_RET_USER_NOTIF)
 				allowed++;
 		}
 		assert_int_equal(filter.allowed, allowed);
@@ -254,8 +268,8 @@ static struct corners corners_of(const struct arg_rule *rule, unsigned int arg)
 	return corners;
 }
 
-/* The corners of the first three arguments in every combination; no rule needs a fourth but
- * execveat, which looks at its fifth only. */
+/* The corners of the first three arguments in every combination; no rule needs more but openat,
+ * with its third and fourth, and execveat, which looks at its fifth only. */
 static void compare_corners(const struct filter *filter, const struct filter_spec *spec,
 			    uint32_t number, const struct corners *of)
 {
@@ -269,6 +283,12 @@ static void compare_corners(const struct filter *filter, const struct filter_spe
 				data.args[2] = of[2].values[k];
 				compare(filter, spec, &data);
 			}
+	for (unsigned int i = 0; i < of[2].count; i++)
+		for (unsigned int j = 0; j < of[3].count; j++) {
+			data.args[2] = of[2].values[i];
+			data.args[3] = of[3].values[j];
+			compare(filter, spec, &data);
+		}
 	for (unsigned int i = 0; i < of[4].count; i++) {
 		data.args[4] = of[4].values[i];
 		compare(filter, spec, &data);
@@ -307,7 +327,8 @@ static void rules_fit_their_form(void **state)
 		assert_true(used[id]);
 		assert_true(rule->count > 0);
 		for (unsigned int i = 0; i < rule->count; i++) {
-			allows |= rule->clauses[i].verdict == ALLOW;
+			allows |= rule->clauses[i].verdict == ALLOW ||
+				  rule->clauses[i].verdict == MEDIATE;
 			/* A value outside the mask could never be met. */
 			for (unsigned int t = 0; t < CLAUSE_TESTS; t++)
 				for (unsigned int v = 0; v < rule->clauses[i].tests[t].count; v++)
@@ -358,11 +379,14 @@ struct expectation {
 #define INET         SPEC(.sockets = SOCKETS_INET)
 #define IPC          SPEC(.private_ipc = true)
 #define FIXED        SPEC(.fixed_affinity = true)
+#define MEDIATED     SPEC(.mediated = true)
+#define BOTH         SPEC(.mediated = true, .fixed_affinity = true)
 #define YES          SECCOMP_RET_ALLOW
 #define NO           ERRNO(EPERM)
 #define NOT_BUILT_IN ERRNO(ENOSYS)
 #define FAMILY       ERRNO(EAFNOSUPPORT)
 #define PROTO        ERRNO(EPROTONOSUPPORT)
+#define ASK          SECCOMP_RET_USER_NOTIF
 
 /* clang-format off */
 static const struct expectation expectations[] = {
@@ -472,6 +496,64 @@ static const struct expectation expectations[] = {
 	{ "host queue", PLAIN, __NR_mq_open, { 0 }, NO },
 	{ "affinity", PLAIN, __NR_sched_setaffinity, { 0 }, YES },
 	{ "fixed affinity", FIXED, __NR_sched_setaffinity, { 0 }, NO },
+
+	{ "mode", PLAIN, __NR_fchmodat, { 0 }, YES },
+	{ "mode, mediated", MEDIATED, __NR_fchmodat, { 0 }, ASK },
+	{ "mode with flags", MEDIATED, 452, { 0 }, ASK },
+	{ "mode of a descriptor", MEDIATED, __NR_fchmod, { 0 }, ASK },
+	{ "owner", MEDIATED, __NR_fchownat, { 0 }, ASK },
+	{ "owner of a descriptor", MEDIATED, __NR_fchown, { 0 }, ASK },
+	{ "times", MEDIATED, __NR_utimensat, { 0 }, ASK },
+	{ "attribute", MEDIATED, __NR_fsetxattr, { 0 }, ASK },
+	{ "attribute at", MEDIATED, 463, { 0 }, ASK },
+	{ "reading an attribute", MEDIATED, __NR_fgetxattr, { 0 }, YES },
+	{ "attribute removed", MEDIATED, __NR_lremovexattr, { 0 }, ASK },
+	{ "attribute removed at", MEDIATED, 466, { 0 }, ASK },
+	{ "watch", MEDIATED, __NR_inotify_add_watch, { 0 }, ASK },
+	{ "own priority", MEDIATED, __NR_setpriority, { PRIO_PROCESS, HIGH_BIT }, YES },
+	{ "priority of another", MEDIATED, __NR_setpriority, { PRIO_PROCESS, 7 }, ASK },
+	{ "priority of a group", MEDIATED, __NR_setpriority, { PRIO_PGRP | HIGH_BIT }, NO },
+	{ "priority of a user", MEDIATED, __NR_setpriority, { PRIO_USER }, NO },
+	{ "priority, not mediated", PLAIN, __NR_setpriority, { PRIO_USER }, YES },
+	{ "own I/O priority", MEDIATED, __NR_ioprio_set, { 1, 0 }, YES },
+	{ "I/O priority of another", MEDIATED, __NR_ioprio_set, { 1, 7 }, ASK },
+	{ "I/O priority of a user", MEDIATED, __NR_ioprio_set, { 3, 0 }, NO },
+	{ "own scheduler", MEDIATED, __NR_sched_setscheduler, { 0 }, YES },
+	{ "scheduler of another", MEDIATED, __NR_sched_setscheduler, { 7 }, ASK },
+	{ "parameters of another", MEDIATED, __NR_sched_setparam, { 7 }, ASK },
+	{ "attributes of another", MEDIATED, __NR_sched_setattr, { 7 }, ASK },
+	{ "own affinity", MEDIATED, __NR_sched_setaffinity, { 0 }, YES },
+	{ "affinity of another", MEDIATED, __NR_sched_setaffinity, { 7 }, ASK },
+	{ "own affinity, fixed", BOTH, __NR_sched_setaffinity, { 0 }, NO },
+	{ "affinity of another, fixed", BOTH, __NR_sched_setaffinity, { 7 }, NO },
+
+	{ "open", MEDIATED, __NR_openat, { 0, 0, O_RDONLY, 06755 }, YES },
+	{ "file", MEDIATED, __NR_openat, { 0, 0, O_CREAT | O_RDWR, 01755 }, YES },
+	{ "setuid file", MEDIATED, __NR_openat, { 0, 0, O_CREAT | O_RDWR, 04755 | HIGH_BIT }, NO },
+	{ "setgid file", MEDIATED, __NR_openat, { 0, 0, O_CREAT | HIGH_BIT, 02755 }, NO },
+	{ "setuid file, not mediated", PLAIN, __NR_openat, { 0, 0, O_CREAT, 06755 }, YES },
+	{ "setuid file without a name", MEDIATED, __NR_openat,
+	  { 0, 0, O_TMPFILE | O_RDWR, 04700 }, NO },
+	{ "setuid by mknodat", MEDIATED, __NR_mknodat, { 0, 0, S_IFREG | 04755 }, NO },
+	{ "openat2", PLAIN, __NR_openat2, { 0 }, YES },
+	{ "openat2, mediated", MEDIATED, __NR_openat2, { 0 }, NOT_BUILT_IN },
+	{ "a descriptor's flags", PLAIN, __NR_fcntl, { 0, F_SETFL }, YES },
+	{ "lease", PLAIN, __NR_fcntl, { 0, F_SETLEASE | HIGH_BIT }, NO },
+	{ "clone of a file", PLAIN, __NR_ioctl, { 0, FICLONE }, YES },
+	{ "subvolume", PLAIN, __NR_ioctl, { 0, _IOW(0x94, 14, char[4096]) }, ERRNO(ENOTTY) },
+	{ "verity", PLAIN, __NR_ioctl, { 0, 0x40806685 }, ERRNO(ENOTTY) },
+	{ "asking for inode flags", PLAIN, __NR_ioctl, { 0, FS_IOC_GETFLAGS }, YES },
+	{ "memory of a dying process", PLAIN, __NR_process_mrelease, { 0 }, NO },
+#ifdef __x86_64__
+	{ "old open", MEDIATED, __NR_open, { 0, O_CREAT, 04755 }, NO },
+	{ "old open of a file that is there", MEDIATED, __NR_open, { 0, 0, 04755 }, YES },
+	{ "creat", MEDIATED, __NR_creat, { 0, 02755 }, NO },
+	{ "creat of a plain file", MEDIATED, __NR_creat, { 0, 0755 }, YES },
+	{ "setuid by mknod", MEDIATED, __NR_mknod, { 0, S_IFREG | 02755 }, NO },
+	{ "old mode", MEDIATED, __NR_chmod, { 0 }, ASK },
+	{ "old owner", MEDIATED, __NR_lchown, { 0 }, ASK },
+	{ "old times", MEDIATED, __NR_futimesat, { 0 }, ASK },
+#endif
 };
 /* clang-format on */
 
@@ -494,7 +576,11 @@ static void the_table_says_what_it_should(void **state)
 }
 
 #ifdef __x86_64__
-enum golden { REFUSED, BY_ARGUMENTS, FREE };
+enum golden { REFUSED, BY_ARGUMENTS, BY_KEEPER, FREE };
+
+static const char *const golden_notes[] = {
+	[BY_ARGUMENTS] = " (by its arguments)", [BY_KEEPER] = " (by the keeper)", [FREE] = ""
+};
 
 static enum golden golden_of(const struct filter *filter, uint32_t number)
 {
@@ -504,6 +590,8 @@ static enum golden golden_of(const struct filter *filter, uint32_t number)
 
 	if (looked)
 		return BY_ARGUMENTS;
+	if (ret == SECCOMP_RET_USER_NOTIF)
+		return BY_KEEPER;
 	return ret == SECCOMP_RET_ALLOW ? FREE : REFUSED;
 }
 
@@ -518,8 +606,7 @@ static void add_golden(struct buf *out, const char *title, const struct filter_s
 		enum golden golden = golden_of(&filter, n);
 
 		if (golden != REFUSED && !(plain && golden_of(plain, n) == golden))
-			buf_printf(out, "%s%s\n", syscall_name(n),
-				   golden == BY_ARGUMENTS ? " (by its arguments)" : "");
+			buf_printf(out, "%s%s\n", syscall_name(n), golden_notes[golden]);
 	}
 }
 
@@ -546,6 +633,7 @@ static void golden_list_of_allowed_calls(void **state)
 	add_golden(&got, "\nwith internet sockets", &(struct filter_spec)INET, &plain);
 	add_golden(&got, "\nwith private ipc", &(struct filter_spec)IPC, &plain);
 	add_golden(&got, "\nwith fixed affinity", &(struct filter_spec)FIXED, &plain);
+	add_golden(&got, "\nmediated", &(struct filter_spec)MEDIATED, &plain);
 	assert_int_equal(buf_failed(&got), 0);
 	buf_printf(&path, "%s/test/unit/golden/syscalls_process.txt", root ? root : ".");
 	fd = open(buf_text(&path), O_RDONLY | O_CLOEXEC);

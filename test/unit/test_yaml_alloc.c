@@ -3,65 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "alloc.h"
 #include "data/yaml.h"
-
-/* The linker sends the calls of brig's code (--wrap), and only those, through these. */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__real_reallocarray(void *p, size_t count, size_t size);
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t len);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__wrap_reallocarray(void *p, size_t count, size_t size);
-char *__wrap_strdup(const char *text);
-char *__wrap_strndup(const char *text, size_t len);
-
-/* How many allocations still succeed; negative: all. */
-static int left = -1;
-
-static bool fails(void)
-{
-	if (left < 0)
-		return false;
-	if (left > 0) {
-		left--;
-		return false;
-	}
-	return true;
-}
-
-void *__wrap_malloc(size_t size)
-{
-	return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-	return fails() ? NULL : __real_calloc(count, size);
-}
-
-void *__wrap_realloc(void *p, size_t size)
-{
-	return fails() ? NULL : __real_realloc(p, size);
-}
-
-void *__wrap_reallocarray(void *p, size_t count, size_t size)
-{
-	return fails() ? NULL : __real_reallocarray(p, count, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-	return fails() ? NULL : __real_strdup(text);
-}
-
-char *__wrap_strndup(const char *text, size_t len)
-{
-	return fails() ? NULL : __real_strndup(text, len);
-}
 
 static const char document[] =
 	"version: 1\n"
@@ -87,10 +30,10 @@ static int use_everything(int n)
 	struct err err = ERR_NONE;
 	int r;
 
-	left = n;
+	alloc_left = n;
 	r = yaml_parse("test", document, sizeof(document) - 1, &node, &err);
 	if (r < 0) {
-		left = -1;
+		alloc_left = -1;
 		assert_int_equal(r, -ENOMEM);
 		assert_string_equal(err.text, "test: out of memory");
 		assert_null(node);
@@ -100,7 +43,7 @@ static int use_everything(int n)
 	r = copy ? node_set(copy, "added", node_string("x")) : -ENOMEM;
 	if (r >= 0)
 		r = json_write(copy, true, &buf);
-	left = -1;
+	alloc_left = -1;
 	return r;
 }
 
@@ -128,9 +71,9 @@ static void equality_needs_no_memory(void **state)
 	for (int n = 0; n < 3; n++) {
 		bool equal;
 
-		left = n;
+		alloc_left = n;
 		equal = node_equal(a, b);
-		left = -1;
+		alloc_left = -1;
 		assert_true(equal);
 	}
 }

@@ -1,0 +1,58 @@
+/*
+ * mediate.h - the keeper answers for calls that no wall of the kernel judges
+ *
+ * Landlock knows nothing of modes, owners, times, attributes, watches and scheduling. A sandbox
+ * without mounts of its own would have all of these on every file and process of its user: chmod
+ * 0644 ~/.ssh/id_rsa, as root chmod 0666 /etc/shadow. Refusing the calls breaks linkers, tar, pip
+ * and npm. So the filter lets them wait (seccomp.h, "mediated"), and the keeper carries them out in
+ * the caller's place, on what lies below the trees that the sandbox may write:
+ *
+ *	target                      keeper
+ *	chmod("x/y", 0755) waits    copies "x/y" out of the target's memory, opens its cwd
+ *	                            is the notification still valid?
+ *	                            openat2(cwd, "x/y", O_PATH) pins the object
+ *	                            where is it? /proc/self/fd/N says: below a writable tree
+ *	returns 0                   chmod("/proc/self/fd/N", 0755)
+ *
+ * The target can rewrite its memory, exchange directories for links and swap descriptors at any
+ * moment: the verdict and the act are both on the pinned object. The call is never let through
+ * ("continue") after a pointer was read; that is for the scheduling calls alone, where the verdict
+ * depends on the number of a process.
+ *
+ *  - Below a tree: changes of mode, owner, times, "user." attributes and POSIX ACLs, with the
+ *    keeper's rights, which are the target's (one user, no capabilities). An ACL gives others no
+ *    more than chmod 0777 could.
+ *  - Never: setuid and setgid on anything but a directory (the file would stay on the host, owned
+ *    by the caller), other attributes, devices (/dev/null is writable and the host's), anything of
+ *    /proc.
+ *  - Pipes, sockets and memfds that the target holds have no place, and nobody else's either.
+ *  - A file with a second name outside is inside: as when it is written to.
+ *  - Watches (inotify) need a readable tree; a name that cannot be watched is EACCES.
+ *
+ * A path through /proc/self would mean the keeper. The spellings that libcs use for a descriptor,
+ * /proc/self/fd/N and its like, are taken for the target's descriptor N; the rest is refused.
+ *
+ * One at a time, in fixed buffers. Nothing here waits for the target: it may be killed at any
+ * moment, and the answer then goes nowhere. What can wait is the kernel: for an inode that the
+ * target keeps locked by writing to it, for a network file system of the host that hangs.
+ */
+#ifndef BRIG_JAIL_MEDIATE_H
+#define BRIG_JAIL_MEDIATE_H
+
+#include "base/macro.h"
+
+/* The lists are canonical absolute paths; readable includes the writable ones. Both stay the
+ * caller's, who must be an ancestor of all that the filter holds. */
+struct mediator {
+	int listener;
+	const char *const *writable;
+	size_t writable_count;
+	const char *const *readable;
+	size_t readable_count;
+};
+
+/* Answers one notification. -EAGAIN when none is pending, -ENOENT when the target went away, -EPIPE
+ * when nobody is left under the filter. */
+[[nodiscard]] int mediator_answer(const struct mediator *mediator);
+
+#endif

@@ -1,0 +1,150 @@
+#include "jail/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* Linux 6.9 */
+#endif
+
+#define PAGE           4096u /* smaller pieces than a page of 16K or 64K do no harm */
+#define PIECES_MAX     (TARGET_READ_MAX / PAGE + 1)
+#define DESCENT_MAX    1024
+#define STATUS_ENOUGH  512 /* of /proc/PID/status, for the lines that are looked at here */
+#define PROC_PATH_SIZE 48
+
+/* The number of bytes that could be read before the first that could not, at least one. */
+static int read_some(pid_t tid, uint64_t address, void *data, size_t len)
+{
+	struct iovec local = { data, len }, remote[PIECES_MAX];
+	unsigned long pieces = 0;
+	ssize_t n;
+
+	/* The kernel promises partial reads only between pieces. */
+	while (len > 0 && pieces < PIECES_MAX) {
+		size_t piece = MIN(len, (size_t)(PAGE - address % PAGE));
+
+		remote[pieces++] = (struct iovec){ (void *)(uintptr_t)address, piece };
+		address += piece;
+		len -= piece;
+	}
+	n = process_vm_readv(tid, &local, 1, remote, pieces, 0);
+	return n < 0 ? -errno : (int)n;
+}
+
+int target_read(pid_t tid, uint64_t address, void *data, size_t len)
+{
+	int n = len == 0 ? 0 : len > TARGET_READ_MAX ? -E2BIG : read_some(tid, address, data, len);
+
+	return n < 0 ? n : (size_t)n == len ? 0 : -EFAULT;
+}
+
+int target_string(pid_t tid, uint64_t address, char *text, size_t size)
+{
+	int n = read_some(tid, address, text, size);
+
+	if (n < 0)
+		return n;
+	if (memchr(text, '\0', (size_t)n))
+		return 0;
+	return (size_t)n == size ? -ENAMETOOLONG : -EFAULT;
+}
+
+int target_open(pid_t tid, int fd)
+{
+	char path[PROC_PATH_SIZE];
+	int r;
+
+	if (fd == AT_FDCWD)
+		snprintf(path, sizeof(path), "/proc/%d/cwd", tid);
+	else if (fd < 0)
+		return -EBADF;
+	else
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, fd);
+	r = open(path, O_PATH | O_CLOEXEC);
+	if (r >= 0)
+		return r;
+	if (errno == EACCES)
+		return -EPERM;
+	return errno == ENOENT && fd != AT_FDCWD ? -EBADF : -errno;
+}
+
+/* A line of /proc/PID/status. In the name, which stands before it, a newline is escaped. */
+static int status_number(pid_t pid, const char *key, pid_t *ret_number)
+{
+	char path[PROC_PATH_SIZE], text[STATUS_ENOUGH];
+	const char *line;
+	char *end;
+	long number;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	r = file_read_at(AT_FDCWD, path, text, sizeof(text));
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	line = strstr(text, key);
+	if (!line)
+		return -ESRCH;
+	line += strlen(key);
+	number = strtol(line, &end, 10);
+	if (end == line || *end != '\n')
+		return -ESRCH;
+	*ret_number = (pid_t)number;
+	return 0;
+}
+
+int target_process(pid_t tid, pid_t *ret_pid)
+{
+	return status_number(tid, "\nTgid:\t", ret_pid);
+}
+
+/* Before Linux 6.9 a thread has no pidfd, and its process stands for it: they share descriptors,
+ * or the one that is found is at least one of the sandbox's own. */
+static int open_pidfd(pid_t tid)
+{
+	long fd = syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+	pid_t pid;
+	int r;
+
+	if (fd >= 0 || errno != EINVAL)
+		return fd < 0 ? -errno : (int)fd;
+	r = target_process(tid, &pid);
+	return r < 0 ? r : sys_pidfd_open(pid);
+}
+
+int target_duplicate(pid_t tid, int fd)
+{
+	_cleanup_close_ int pidfd = open_pidfd(tid);
+	long r;
+
+	if (pidfd < 0)
+		return pidfd;
+	r = syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	return r < 0 ? -errno : (int)r;
+}
+
+int target_descends(pid_t pid, pid_t ancestor)
+{
+	for (unsigned int i = 0; i < DESCENT_MAX; i++) {
+		pid_t parent;
+		int r = status_number(pid, "\nPPid:\t", &parent);
+
+		if (r < 0)
+			return r;
+		if (parent == ancestor)
+			return 1;
+		if (parent <= 1)
+			return 0;
+		pid = parent;
+	}
+	return 0;
+}

@@ -1,0 +1,42 @@
+/*
+ * target.h - what may be taken from a thread that waits in a seccomp notification
+ *
+ * The thread, and every other of its process, is hostile, and its number may already belong to
+ * somebody else. So everything is copied exactly once and kept in memory or in a descriptor of our
+ * own, and the caller asks SECCOMP_IOCTL_NOTIF_ID_VALID after the last of these calls and before it
+ * acts on any of it.
+ *
+ * All of it works without privilege because the keeper is an ancestor of the thread (Yama) and
+ * stands in an outer Landlock domain. A thread that made itself undumpable, or runs a program that
+ * cannot be read, is out of reach: -EPERM, and its call fails.
+ */
+#ifndef BRIG_JAIL_TARGET_H
+#define BRIG_JAIL_TARGET_H
+
+#include <sys/types.h>
+
+#include "base/macro.h"
+
+#define TARGET_READ_MAX (64 * KIB)
+
+/* All of len bytes (at most TARGET_READ_MAX), or -EFAULT. */
+[[nodiscard]] int target_read(pid_t tid, uint64_t address, void *data, size_t len);
+
+/* A string with its NUL; -ENAMETOOLONG when it does not end within size, which is at most
+ * PATH_MAX. */
+[[nodiscard]] int target_string(pid_t tid, uint64_t address, char *text, size_t size);
+
+/* The object behind a descriptor or the working directory (AT_FDCWD), opened O_PATH. */
+[[nodiscard]] int target_open(pid_t tid, int fd);
+
+/* A duplicate of the descriptor itself. -EPERM where pidfd_getfd is forbidden (Docker's profile).
+ */
+[[nodiscard]] int target_duplicate(pid_t tid, int fd);
+
+/* The process that a thread belongs to. */
+[[nodiscard]] int target_process(pid_t tid, pid_t *ret_pid);
+
+/* 1 when a process or thread descends from ancestor, 0 when not, -ESRCH when there is none. */
+[[nodiscard]] int target_descends(pid_t pid, pid_t ancestor);
+
+#endif
