@@ -23,6 +23,8 @@
 /* How long the end may take before the keeper says that something is left. */
 #define END_TIMEOUT_MS 5000
 
+#define REAP_MAX 256 /* in one go */
+
 const char *const keeper_steps[STEP_COUNT] = {
 	[STEP_PRIVILEGES] = "dropping privileges",
 	[STEP_AFFINITY] = "setting the CPU affinity",
@@ -52,11 +54,14 @@ static void tell(int control, const struct keeper_event *event)
 
 /* Reaps what has ended. 1: the first process ended; 0: others or none; -ECHILD: no child is left.
  */
-static int reap(pid_t first, int control, struct keeper_event *ret_exit)
+static int reap(pid_t first, int control, struct keeper_event *ret_exit, bool *ret_more)
 {
 	int found = 0;
 
-	for (;;) {
+	*ret_more = false;
+	/* Bounded: whoever makes orphans as fast as they are reaped must not keep the keeper from
+	 * its other duties. */
+	for (int i = 0; i < REAP_MAX; i++) {
 		siginfo_t info = { 0 };
 		struct keeper_event event = { .pid = first };
 		int status;
@@ -81,6 +86,9 @@ static int reap(pid_t first, int control, struct keeper_event *ret_exit)
 		*ret_exit = event;
 		found = 1;
 	}
+	/* What is left raises no signal of its own: the caller comes back by himself. */
+	*ret_more = true;
+	return found;
 }
 
 static uint64_t now_ms(void)
@@ -98,20 +106,21 @@ static int end_all(bool scoped, int signals, pid_t first, int control,
 {
 	uint64_t deadline = now_ms() + END_TIMEOUT_MS;
 	struct signalfd_siginfo drop[8];
+	bool more;
 
 	if (!scoped)
 		return descendants_kill(END_TIMEOUT_MS);
 	for (;;) {
 		struct pollfd poll_signals = { .fd = signals, .events = POLLIN };
-		int r = reap(first, control, ret_exit);
+		int r = reap(first, control, ret_exit, &more);
 
 		if (r == -ECHILD)
 			return 0;
 		if (now_ms() > deadline)
 			return -ETIME;
 		kill(-1, SIGKILL);
-		if (poll(&poll_signals, 1, 100) > 0 && read(signals, drop, sizeof(drop)) < 0 &&
-		    errno != EINTR)
+		if (poll(&poll_signals, 1, more ? 0 : 100) > 0 &&
+		    read(signals, drop, sizeof(drop)) < 0 && errno != EINTR)
 			return -errno;
 	}
 }
@@ -120,6 +129,7 @@ struct watch {
 	pid_t first;
 	int control, signals;
 	bool ended, scoped;
+	bool more;                /* children that are still to be reaped */
 	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
 };
@@ -159,7 +169,7 @@ static bool look_after_children(struct watch *watch)
 	/* The content does not matter: one SIGCHLD may stand for many. */
 	if (read(watch->signals, drop, sizeof(drop)) < 0 && errno != EINTR && errno != EAGAIN)
 		return false;
-	r = reap(watch->first, watch->control, &watch->exit);
+	r = reap(watch->first, watch->control, &watch->exit, &watch->more);
 	if (r > 0)
 		watch->ended = true;
 	return r == 0;
@@ -174,12 +184,12 @@ static void watch_first(struct watch *watch)
 			{ .fd = watch->mediator.listener, .events = POLLIN },
 		};
 
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0) {
+		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : -1) < 0) {
 			if (errno != EINTR)
 				return;
 			continue;
 		}
-		if (fds[1].revents && !look_after_children(watch))
+		if ((fds[1].revents || watch->more) && !look_after_children(watch))
 			return;
 		if (fds[0].revents && !obey(watch))
 			return;
@@ -291,6 +301,10 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 	sigprocmask(SIG_BLOCK, &children, NULL);
 	watch.signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 	step = watch.signals < 0 ? STEP_FORK : enclose(jail, warden, &code);
+	if (step < 0 && command->terminal >= 0 && ioctl(command->terminal, TIOCSCTTY, 0) < 0) {
+		step = STEP_TERMINAL;
+		code = -errno;
+	}
 	if (step >= 0) {
 		fail(control, (enum keeper_step)step, code);
 	} else {
@@ -306,12 +320,13 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 			watch_first(&watch);
 		}
 	}
-	if (watch.ended)
+	/* The usual end: nothing else is left, and one message says it all. */
+	if (watch.ended && reap(watch.first, control, &watch.exit, &watch.more) != -ECHILD)
 		tell(control, &watch.exit);
 	code = end_all(watch.scoped, watch.signals, watch.first, control, &watch.exit);
-	if (!watch.ended && watch.exit.news == KEEPER_EXITED)
-		tell(control, &watch.exit);
 	event.news = KEEPER_FINISHED;
+	event.has_status = watch.exit.news == KEEPER_EXITED;
+	event.status = watch.exit.code;
 	event.code = scratch_remove(&jail->scratch);
 	event.code = code < 0 ? code : event.code;
 	/* The warden reads the counters before it removes the cgroup; without a warden it is ours

@@ -89,8 +89,9 @@ enum keeper_news {
 	KEEPER_STARTED,  /* pid; the workload's program is running */
 	KEEPER_FAILED,   /* the start failed: step, code */
 	KEEPER_STOPPED,  /* the first process was stopped: code is the signal */
-	KEEPER_EXITED,   /* the first process ended: code as from wait */
-	KEEPER_FINISHED, /* nothing is left: usage of all; code of the clean-up */
+	KEEPER_EXITED,   /* the first process ended, others are still to be: code as from wait */
+	KEEPER_FINISHED, /* nothing is left: usage of all, the first one's status; code of the
+			    clean-up */
 };
 
 struct keeper_event {
@@ -98,6 +99,8 @@ struct keeper_event {
 	int step; /* enum keeper_step of a failure */
 	int code;
 	pid_t pid;
+	bool has_status; /* KEEPER_FINISHED: status of the first process, as from wait */
+	int status;
 	struct rusage usage;
 };
 

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -180,15 +179,20 @@ struct plan {
 static int step_session(const struct plan *plan)
 {
 	(void)plan;
-	/* The keeper's death ends the first process; the keeper ends the rest. */
-	return setsid() < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
+	/*
+	 * A group of its own in the keeper's session, as a shell would start it: a group whose
+	 * leader's parent is in another session is orphaned, and the kernel ignores Ctrl-Z there.
+	 * The keeper's death ends the first process; the keeper ends the rest.
+	 */
+	return setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
 static int step_terminal(const struct plan *plan)
 {
 	if (plan->command->terminal < 0)
 		return 0;
-	return ioctl(plan->command->terminal, TIOCSCTTY, 0) < 0 ? -errno : 0;
+	/* From the background: SIGTTOU is ignored since the warden's start. */
+	return tcsetpgrp(plan->command->terminal, getpid()) < 0 ? -errno : 0;
 }
 
 static int step_stdio(const struct plan *plan)

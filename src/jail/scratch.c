@@ -146,8 +146,10 @@ static int lift(int dir, const char *name, const struct scratch *scratch, unsign
 	return r;
 }
 
-/* Empties the directory name of the top folder; what is not empty in it is lifted to the top and comes up later. */
-static int flatten(const struct scratch *scratch, const char *name, dev_t device, unsigned int *serial)
+/* Empties the directory name of the top folder; what is not empty in it is lifted to the top and
+ * comes up later. */
+static int flatten(const struct scratch *scratch, const char *name, dev_t device,
+		   unsigned int *serial)
 {
 	_cleanup_close_ int dir = open_below(scratch->dir, name, device);
 	char below[256];
@@ -166,9 +168,9 @@ static int flatten(const struct scratch *scratch, const char *name, dev_t device
 }
 
 /*
- * Without recursion and with a handful of descriptors, whatever the depth: a directory that is not empty is moved up
- * into the top folder and emptied there. Nobody is left to move things meanwhile: the workload is dead before this is
- * called.
+ * Without recursion and with a handful of descriptors, whatever the depth: a directory that is not
+ * empty is moved up into the top folder and emptied there. Nobody is left to move things meanwhile:
+ * the workload is dead before this is called.
  */
 int scratch_remove(const struct scratch *scratch)
 {

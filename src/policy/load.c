@@ -343,8 +343,9 @@ static int load_named(struct loading *loading, const char *name, struct policy *
 	for (size_t i = 0; i < shipped_policy_count; i++)
 		if (str_equal(shipped_policies[i].name, name))
 			return load_shipped(loading, &shipped_policies[i], ret_policy, err);
-	if (home && buf_printf(&path, "%s/policies/%s.yaml", home, name) == 0 &&
-	    stat(buf_text(&path), &st) == 0)
+	if (home && buf_printf(&path, "%s/policies/%s.yaml", home, name) == -ENOMEM)
+		return err_errno(err, -ENOMEM, "cannot read the policy \"%s\"", name);
+	if (home && !buf_failed(&path) && stat(buf_text(&path), &st) == 0)
 		return load_file(loading, buf_text(&path), ret_policy, err);
 	return unknown_policy(name, err);
 }

@@ -191,6 +191,11 @@ static int add_path(const struct place *place, const struct node *at, const char
 	bool found;
 	size_t other;
 
+	/* Without a home there is nothing there to open or to close; only a person's own rule must
+	 * be heard. */
+	if (text[0] == '~' && !place->env->home && place->is_shipped)
+		return 0;
+
 	if (buf_failed(&path) == -ENOMEM)
 		return -ENOMEM;
 	if (wrong)

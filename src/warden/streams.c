@@ -86,6 +86,13 @@ void streams_started(struct streams *streams, struct terminal *terminal)
 	terminal->input = fd_close(terminal->input);
 }
 
+static bool is_waiting(const struct streams *streams, const struct stream *stream)
+{
+	if (stream == &streams->items[STREAM_KEYS] && !streams->keys_are_ours)
+		return false;
+	return stream->pending_len > 0 || stream->from >= 0;
+}
+
 size_t streams_fds(const struct streams *streams, struct pollfd *fds)
 {
 	size_t count = 0;
@@ -93,10 +100,12 @@ size_t streams_fds(const struct streams *streams, struct pollfd *fds)
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		const struct stream *stream = &streams->items[i];
 
+		if (!is_waiting(streams, stream))
+			continue;
 		/* One at a time: nothing more is read while something waits to be written. */
 		if (stream->pending_len > 0)
 			fds[count++] = (struct pollfd){ .fd = stream->to, .events = POLLOUT };
-		else if (stream->from >= 0)
+		else
 			fds[count++] = (struct pollfd){ .fd = stream->from, .events = POLLIN };
 	}
 	return count;
@@ -200,7 +209,7 @@ void streams_poll(struct streams *streams, const struct pollfd *fds, size_t coun
 		struct stream *stream = &streams->items[i];
 		bool writing = stream->pending_len > 0;
 
-		if (!writing && stream->from < 0)
+		if (!is_waiting(streams, stream))
 			continue;
 		if (at == count)
 			return;

@@ -40,6 +40,7 @@ struct streams {
 	uint64_t bytes; /* on output and error so far */
 	uint64_t limit; /* of them, or UINT64_MAX */
 	bool truncated, over_limit;
+	bool keys_are_ours; /* set by the warden before each wait */
 };
 
 #define STREAMS_NONE                                                                      \

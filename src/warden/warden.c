@@ -71,9 +71,8 @@ static int make_id(char id[static RESULT_ID_SIZE], struct err *err)
 /* Signals that the caller may send us. What he ignores (nohup) stays ignored. */
 static int open_signals(struct warden *w, struct err *err)
 {
-	static const int wanted[] = {
-		SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCHLD
-	};
+	static const int wanted[] = { SIGINT,   SIGTERM, SIGHUP,  SIGQUIT,
+				      SIGWINCH, SIGTSTP, SIGCONT, SIGCHLD };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -151,6 +150,10 @@ static void on_signal(struct warden *w, int signal)
 	switch (signal) {
 	case SIGCHLD:
 		break;
+	case SIGCONT:
+		/* From the background to the foreground: the terminal is ours again. */
+		terminal_enter(&w->terminal);
+		break;
 	case SIGWINCH:
 		terminal_follow_size(&w->terminal);
 		break;
@@ -196,6 +199,10 @@ static void on_news(struct warden *w, const struct keeper_event *event)
 		}
 		break;
 	case KEEPER_FINISHED:
+		if (event->has_status) {
+			w->status = event->status;
+			w->has_status = true;
+		}
 		w->usage = event->usage;
 		w->phase = PHASE_FINISHED;
 		w->phase_deadline = now_ms() + DRAIN_MS;
@@ -299,7 +306,11 @@ static void supervise(struct warden *w)
 			{ .fd = w->keeper.control, .events = POLLIN },
 			{ .fd = w->signals, .events = POLLIN },
 		};
-		size_t count = streams_fds(&w->streams, fds + 2);
+		size_t count;
+
+		/* In the background keys are not ours: reading them would stop us. */
+		w->streams.keys_are_ours = w->terminal.is_raw;
+		count = streams_fds(&w->streams, fds + 2);
 
 		if (w->phase == PHASE_FINISHED)
 			fds[0].fd = -1;
