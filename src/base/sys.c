@@ -101,11 +101,20 @@ int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char 
 	return result(syscall(SYS_renameat2, from_dir, from, to_dir, to, 1));
 }
 
-int sys_drop_capabilities(void)
+static int set_capabilities(uint64_t permitted, uint64_t effective)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { 0 };
+	const struct __user_cap_data_struct data[2] = {
+		{ .permitted = (uint32_t)permitted, .effective = (uint32_t)effective },
+		{ .permitted = (uint32_t)(permitted >> 32),
+		  .effective = (uint32_t)(effective >> 32) },
+	};
 
+	return result(syscall(SYS_capset, &header, data));
+}
+
+int sys_drop_capabilities(uint64_t keep)
+{
 	FAIL_IF_ASKED("capset");
 	/* An unprivileged caller has nothing in the bounding set that it could use: no_new_privs
 	 * closes execve. */
@@ -117,5 +126,10 @@ int sys_drop_capabilities(void)
 		}
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
 		return -errno;
-	return result(syscall(SYS_capset, &header, none));
+	return set_capabilities(keep, 0);
+}
+
+int sys_raise_capabilities(uint64_t kept)
+{
+	return set_capabilities(kept, kept);
 }

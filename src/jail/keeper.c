@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -214,13 +215,27 @@ static void fail(int control, enum keeper_step step, int code)
 	tell(control, &event);
 }
 
+/*
+ * The directory that a sandbox's cgroup was made in may have no write bit even for root. If the
+ * warden dies, the keeper removes it, and needs this one capability for that, raised only after the
+ * last process is gone. The first process drops it before anything else.
+ */
+static uint64_t kept_capabilities(const struct jail *jail)
+{
+	bool has_cgroup = false;
+
+	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++)
+		has_cgroup |= jail->cgroup.dir[i] >= 0;
+	return has_cgroup && geteuid() == 0 ? 1ull << CAP_DAC_OVERRIDE : 0;
+}
+
 /* The walls that the keeper shares with the workload. 0, or the step that failed with its -errno in
  * *ret_code. */
 static int enclose(const struct jail *jail, pid_t warden, int *ret_code)
 {
 	int r = sys_no_new_privs();
 
-	*ret_code = r < 0 ? r : sys_drop_capabilities();
+	*ret_code = r < 0 ? r : sys_drop_capabilities(kept_capabilities(jail));
 	if (*ret_code < 0)
 		return STEP_PRIVILEGES;
 	if (jail->has_affinity &&
@@ -334,6 +349,7 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 	if (warden_is_gone(control)) {
 		struct cgroup cgroup = jail->cgroup;
 
+		(void)!sys_raise_capabilities(kept_capabilities(jail));
 		cgroup_done(&cgroup);
 	}
 	getrusage(RUSAGE_CHILDREN, &event.usage);

@@ -1,5 +1,7 @@
 #include "jail/landlock.h"
 
+#include <fcntl.h>
+
 #include "base/fd.h"
 #include "base/sys.h"
 
@@ -24,16 +26,30 @@ static size_t attr_size(int abi)
 			: offsetof(struct sys_landlock_attr, handled_access_net);
 }
 
+/*
+ * Every domain denies moving and linking files to another directory unless it says otherwise, also
+ * one that handles nothing else of the file system. A domain for signals alone says so for all that
+ * is below the root.
+ */
+static int allow_moves(const struct landlock *ll)
+{
+	_cleanup_close_ int root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return root < 0 ? -errno : sys_landlock_add_path(ll->fd, LANDLOCK_ACCESS_FS_REFER, root);
+}
+
 int landlock_open(unsigned int parts, struct landlock *ret_ll, struct err *err)
 {
 	struct sys_landlock_attr attr = { 0 };
 	struct landlock ll = { .abi = sys_landlock_abi() };
+	int r;
 
 	if (ll.abi < LANDLOCK_ABI_FILES)
 		return err_set(err, -EOPNOTSUPP,
 			       "this kernel has %s: boot a kernel from 6.2 on with \"landlock\" in "
 			       "the lsm= list",
 			       ll.abi ? "an old Landlock" : "no Landlock");
+	attr.handled_access_fs = LANDLOCK_ACCESS_FS_REFER;
 	if (parts & LANDLOCK_FILES) {
 		attr.handled_access_fs = ALL_RIGHTS;
 		if (ll.abi >= LANDLOCK_ABI_IOCTL)
@@ -51,10 +67,15 @@ int landlock_open(unsigned int parts, struct landlock *ret_ll, struct err *err)
 				       ll.abi);
 		attr.scoped = LANDLOCK_SCOPE_SIGNAL | LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET;
 	}
+	ll.handled = attr.handled_access_fs;
 	ll.fd = sys_landlock_create_ruleset(&attr, attr_size(ll.abi), 0);
 	if (ll.fd < 0)
 		return err_errno(err, ll.fd, "landlock_create_ruleset");
-	ll.handled = attr.handled_access_fs;
+	r = parts & LANDLOCK_FILES ? 0 : allow_moves(&ll);
+	if (r < 0) {
+		landlock_done(&ll);
+		return err_errno(err, r, "landlock_add_rule");
+	}
 	*ret_ll = ll;
 	return 0;
 }

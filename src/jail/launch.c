@@ -176,6 +176,12 @@ struct plan {
 	int handover; /* the socket to send the listener over, or -EBADF */
 };
 
+static int step_privileges(const struct plan *plan)
+{
+	(void)plan;
+	return sys_drop_capabilities(0);
+}
+
 static int step_session(const struct plan *plan)
 {
 	(void)plan;
@@ -250,15 +256,11 @@ static const struct {
 	enum keeper_step step;
 	int (*run)(const struct plan *plan);
 } steps[] = {
-	{ STEP_SESSION, step_session },
-	{ STEP_TERMINAL, step_terminal },
-	{ STEP_STDIO, step_stdio },
-	{ STEP_CGROUP, step_cgroup },
-	{ STEP_FILES, step_files },
-	{ STEP_FILTER, step_filter },
-	{ STEP_DESCRIPTORS, step_descriptors },
-	{ STEP_RLIMITS, step_rlimits },
-	{ STEP_EXEC, step_exec },
+	{ STEP_PRIVILEGES, step_privileges }, { STEP_SESSION, step_session },
+	{ STEP_TERMINAL, step_terminal },     { STEP_STDIO, step_stdio },
+	{ STEP_CGROUP, step_cgroup },         { STEP_FILES, step_files },
+	{ STEP_FILTER, step_filter },         { STEP_DESCRIPTORS, step_descriptors },
+	{ STEP_RLIMITS, step_rlimits },       { STEP_EXEC, step_exec },
 };
 
 /* Returns only when a step fails. */

@@ -8,8 +8,10 @@
 #include "data/yaml.h"
 #include "policy/types.h"
 
-/* extends may be this deep; a cycle is found by its depth. */
-#define EXTENDS_MAX 8
+/* extends may be this deep, which finds cycles, and name this many in all, which bounds what a few
+ * files can cost. */
+#define EXTENDS_DEPTH 8
+#define EXTENDS_COUNT 64
 
 const struct type_ops *type_ops_of(enum key_type type)
 {
@@ -177,7 +179,7 @@ int policy_read_keys(const struct place *place, const struct node *map, struct p
 
 struct loading {
 	const struct policy_env *env;
-	unsigned int depth;
+	unsigned int depth, count;
 };
 
 static int load_named(struct loading *loading, const char *name, struct policy *ret_policy,
@@ -217,10 +219,13 @@ static int read_extends(struct loading *loading, const struct place *place, cons
 			return place_error(
 				&here, name, err,
 				"must be the name of a shipped policy or of one of yours");
-		if (loading->depth >= EXTENDS_MAX)
+		if (loading->depth >= EXTENDS_DEPTH)
 			return place_error(&here, name, err,
 					   "\"%s\": more than %d levels, or a circle", name->text,
-					   EXTENDS_MAX);
+					   EXTENDS_DEPTH);
+		if (++loading->count > EXTENDS_COUNT)
+			return place_error(&here, name, err, "\"%s\": more than %d policies in all",
+					   name->text, EXTENDS_COUNT);
 		loading->depth++;
 		r = load_named(loading, name->text, &parent, err);
 		loading->depth--;

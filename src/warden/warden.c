@@ -340,7 +340,8 @@ static void find_reason(struct warden *w)
 		return;
 	if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_MEMORY, &hits) == 0 && hits > 0)
 		result->reason = REASON_MEMORY;
-	else if (result->signal == SIGXCPU && w->pj->watch.cpu_time)
+	else if (result->signal == SIGXCPU && w->pj->watch.cpu_time &&
+		 result->cpu_ms >= w->pj->watch.cpu_time)
 		result->reason = REASON_CPU;
 	else if (result->signal == SIGXFSZ && w->request->policy->limits.disk != LIMIT_UNSET)
 		result->reason = REASON_DISK;
@@ -489,11 +490,11 @@ static int run_prepared(struct warden *w, struct err *err)
 	terminal_enter(&w->terminal);
 	supervise(w);
 	terminal_leave(&w->terminal);
+	find_usage(w);
 	if (w->failure.news == KEEPER_FAILED)
 		r = start_failed(w, err);
 	else
 		find_exit_code(w);
-	find_usage(w);
 	find_denials(w->result);
 	return r;
 }

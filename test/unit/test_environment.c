@@ -7,14 +7,14 @@
 
 static void make(const char *policy_text, const char *const *caller, struct strv *ret_env)
 {
-	char *environ[16] = { NULL };
+	char *entries[16] = { NULL };
 	struct policy policy;
 	size_t count = 0;
 
 	for (; caller[count]; count++)
-		environ[count] = (char *)(uintptr_t)caller[count];
+		entries[count] = (char *)(uintptr_t)caller[count];
 	case_parse(policy_text, &policy);
-	assert_int_equal(environment_make(&policy, environ, "/scratch", ret_env), 0);
+	assert_int_equal(environment_make(&policy, entries, "/scratch", ret_env), 0);
 	policy_done(&policy);
 }
 
@@ -29,8 +29,8 @@ static size_t times(const struct strv *env, const char *start)
 
 static void nothing_passes_by_itself(void **state)
 {
-	static const char *const caller[] = { "SECRET=1", "HOME=/home/u", "TMPDIR=/tmp", "LD_PRELOAD=x",
-					      "PATH=/evil", NULL };
+	static const char *const caller[] = { "SECRET=1",     "HOME=/home/u", "TMPDIR=/tmp",
+					      "LD_PRELOAD=x", "PATH=/evil",   NULL };
 	struct strv env;
 
 	(void)state;
@@ -45,8 +45,8 @@ static void nothing_passes_by_itself(void **state)
 
 static void what_is_named_passes(void **state)
 {
-	static const char *const caller[] = { "A=1",    "AB=2", "A=3",   "LC_ALL=C", "LC=x", "PATH=/p",
-					      "nonsense", "=x",   "EMPTY=", NULL };
+	static const char *const caller[] = { "A=1",     "AB=2",     "A=3", "LC_ALL=C", "LC=x",
+					      "PATH=/p", "nonsense", "=x",  "EMPTY=",   NULL };
 	struct strv env;
 
 	(void)state;

@@ -169,12 +169,9 @@ static void nonblocking(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(closing),
-		cmocka_unit_test(reading_to_a_bound),
-		cmocka_unit_test(writing_all_of_it),
-		cmocka_unit_test(a_closed_pipe_is_an_error),
-		cmocka_unit_test(small_files),
-		cmocka_unit_test(nonblocking),
+		cmocka_unit_test(closing),           cmocka_unit_test(reading_to_a_bound),
+		cmocka_unit_test(writing_all_of_it), cmocka_unit_test(a_closed_pipe_is_an_error),
+		cmocka_unit_test(small_files),       cmocka_unit_test(nonblocking),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,23 @@ static void shipped_policies_are_ready(void **state)
 	}
 }
 
+/* A service may have no home: then there is nothing of it to open or to close. */
+static void shipped_policies_need_no_home(void **state)
+{
+	const struct policy_env env = { .cwd = "/work/project" };
+
+	(void)state;
+	for (size_t i = 0; i < shipped_policy_count; i++) {
+		struct err err = ERR_NONE;
+		struct policy policy;
+
+		if (policy_load(shipped_policies[i].name, &env, &policy, &err) < 0)
+			fail_msg("%s: %s", shipped_policies[i].name, err.text);
+		assert_true(policy.fs.count > 0);
+		policy_done(&policy);
+	}
+}
+
 static void what_is_not_built_is_refused(void **state)
 {
 	static const struct {
@@ -331,6 +348,7 @@ static void clearing_drops_what_came_before(void **state)
 
 static void extending_nonsense(void **state)
 {
+	_cleanup_(buf_done) struct buf often = BUF(4 * KIB);
 	char name[16], text[60];
 	struct policy policy;
 
@@ -364,6 +382,13 @@ static void extending_nonsense(void **state)
 	load("deep1", &policy);
 	policy_done(&policy);
 	load_refused("deep0", -EINVAL, "more than 8 levels");
+
+	/* Nor as often as one likes. */
+	buf_str(&often, "version: 1\nextends: [base");
+	for (int i = 0; i < 64; i++)
+		buf_str(&often, ", base");
+	buf_str(&often, "]\n");
+	case_refused(buf_text(&often), "more than 64 policies in all");
 
 	/* An error in what is extended names the place there. */
 	write_text("wrong", "version: 1\nfloor: high\n");
@@ -431,6 +456,7 @@ int main(void)
 		cmocka_unit_test(long_keys),
 		cmocka_unit_test(wrong_kinds),
 		cmocka_unit_test(shipped_policies_are_ready),
+		cmocka_unit_test(shipped_policies_need_no_home),
 		cmocka_unit_test(what_is_not_built_is_refused),
 		cmocka_unit_test(extending),
 		cmocka_unit_test(clearing_drops_what_came_before),

@@ -1077,7 +1077,7 @@ static int run_as(uid_t uid)
 		if (uid && (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 ||
 			    setresuid(uid, uid, uid) < 0))
 			exit(99);
-		if (sys_no_new_privs() < 0 || sys_drop_capabilities() < 0 ||
+		if (sys_no_new_privs() < 0 || sys_drop_capabilities(0) < 0 ||
 		    prctl(PR_SET_DUMPABLE, 1) < 0)
 			exit(99);
 		exit(run_all());

@@ -1,0 +1,354 @@
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "warden/streams.h"
+
+/* A stream between two pipes: what a sandbox writes into in, and what comes out at out. */
+struct relay {
+	struct streams streams;
+	int in, out;
+};
+
+static void relay_open(struct relay *relay, int which, uint64_t limit)
+{
+	int in[2], out[2];
+
+	assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+	assert_int_equal(fd_set_nonblock(in[0], true), 0);
+	assert_int_equal(fd_set_nonblock(in[1], true), 0);
+	assert_int_equal(fd_set_nonblock(out[0], true), 0);
+	relay->streams = STREAMS_NONE;
+	relay->streams.limit = limit;
+	relay->streams.items[which].from = in[0];
+	relay->streams.items[which].to = out[1];
+	relay->in = in[1];
+	relay->out = out[0];
+}
+
+/* Acts on what is ready now; false when nothing is. */
+static bool turn(struct streams *streams)
+{
+	struct pollfd fds[STREAM_COUNT * 2];
+	size_t count = streams_fds(streams, fds);
+
+	assert_in_range(count, 0, STREAM_COUNT);
+	if (count == 0 || poll(fds, count, 0) <= 0)
+		return false;
+	streams_poll(streams, fds, count);
+	return true;
+}
+
+static void run(struct streams *streams)
+{
+	/* More turns than any test needs: a stream that spins is a failure, not a hang. */
+	for (int i = 0; i < 100000; i++)
+		if (!turn(streams))
+			return;
+	fail_msg("it never comes to rest");
+}
+
+static size_t read_some(int fd, char *data, size_t size)
+{
+	size_t len = 0;
+
+	for (;;) {
+		ssize_t n = read(fd, data + len, size - len);
+
+		if (n <= 0)
+			return len;
+		len += (size_t)n;
+	}
+}
+
+static void a_pipe_is_relayed(void **state)
+{
+	static char sent[50000], got[60000];
+	struct relay relay;
+	size_t len = 0, at = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = (char)(i % 253);
+	relay_open(&relay, STREAM_OUT, UINT64_MAX);
+	while (at < sizeof(sent)) {
+		ssize_t n = write(relay.in, sent + at, sizeof(sent) - at);
+
+		at += n > 0 ? (size_t)n : 0;
+		run(&relay.streams);
+		len += read_some(relay.out, got + len, sizeof(got) - len);
+	}
+	assert_false(streams_drained(&relay.streams));
+	close(relay.in);
+	run(&relay.streams);
+	len += read_some(relay.out, got + len, sizeof(got) - len);
+	assert_true(streams_drained(&relay.streams));
+	assert_int_equal(len, sizeof(sent));
+	assert_memory_equal(got, sent, sizeof(sent));
+	assert_int_equal(relay.streams.bytes, sizeof(sent));
+	assert_false(relay.streams.truncated);
+	assert_false(relay.streams.over_limit);
+	close(relay.streams.items[STREAM_OUT].to);
+	streams_done(&relay.streams);
+	close(relay.out);
+}
+
+/* Whoever reads our output may stop: then nothing more is read, and nothing grows. */
+static void a_reader_that_never_reads(void **state)
+{
+	static char block[1 << 20];
+	struct pollfd fds[STREAM_COUNT * 2];
+	struct relay relay;
+	size_t taken = 0;
+
+	(void)state;
+	relay_open(&relay, STREAM_OUT, UINT64_MAX);
+	for (;;) {
+		ssize_t n = write(relay.in, block, sizeof(block));
+
+		if (n < 0)
+			break;
+		taken += (size_t)n;
+		run(&relay.streams);
+	}
+	assert_int_equal(errno, EAGAIN);
+	/* Two pipes and what waits between them. */
+	assert_true(taken <= 2 * 65536 + PENDING_MAX + 4096);
+	assert_true(relay.streams.items[STREAM_OUT].pending_len > 0);
+	assert_true(relay.streams.items[STREAM_OUT].pending_len <= PENDING_MAX);
+	/* The only thing to wait for is room. */
+	assert_int_equal(streams_fds(&relay.streams, fds), 1);
+	assert_int_equal(fds[0].events, POLLOUT);
+	assert_false(turn(&relay.streams));
+
+	/* And when it reads again, nothing is lost. */
+	close(relay.in);
+	for (size_t got = 0; !streams_drained(&relay.streams) || got < taken;) {
+		size_t n = read_some(relay.out, block, sizeof(block));
+
+		got += n;
+		run(&relay.streams);
+		if (n == 0 && streams_drained(&relay.streams)) {
+			got += read_some(relay.out, block, sizeof(block));
+			assert_int_equal(got, taken);
+			break;
+		}
+	}
+	close(relay.streams.items[STREAM_OUT].to);
+	streams_done(&relay.streams);
+	close(relay.out);
+}
+
+static void a_reader_that_goes_away(void **state)
+{
+	struct relay relay;
+
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	relay_open(&relay, STREAM_OUT, UINT64_MAX);
+	close(relay.out);
+	assert_int_equal(write(relay.in, "x", 1), 1);
+	run(&relay.streams);
+	assert_true(streams_drained(&relay.streams));
+	/* The sandbox notices as any program in a pipeline does. */
+	assert_int_equal(write(relay.in, "x", 1), -1);
+	assert_int_equal(errno, EPIPE);
+	close(relay.in);
+	close(relay.streams.items[STREAM_OUT].to);
+	streams_done(&relay.streams);
+	signal(SIGPIPE, SIG_DFL);
+}
+
+static void over_the_limit(void **state)
+{
+	static const struct {
+		uint64_t limit;
+		size_t shown;
+		bool over;
+	} rows[] = {
+		{ 0, 0, true },          { 1, 1, true },          { 9999, 9999, true },
+		{ 10000, 10000, false }, { 10001, 10000, false },
+	};
+	static char block[10000], got[20000];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct relay relay;
+
+		relay_open(&relay, STREAM_OUT, rows[i].limit);
+		assert_int_equal(write(relay.in, block, sizeof(block)), sizeof(block));
+		close(relay.in);
+		run(&relay.streams);
+		assert_int_equal(read_some(relay.out, got, sizeof(got)), rows[i].shown);
+		assert_int_equal(relay.streams.over_limit, rows[i].over);
+		assert_int_equal(relay.streams.truncated, rows[i].over);
+		assert_true(streams_drained(&relay.streams));
+		close(relay.streams.items[STREAM_OUT].to);
+		streams_done(&relay.streams);
+		close(relay.out);
+	}
+}
+
+static void capturing(void **state)
+{
+	static const struct {
+		size_t max, len;
+		bool truncated;
+	} rows[] = {
+		{ 100, 0, false },     { 100, 100, false }, { 100, 101, true },
+		{ 5000, 20000, true }, { 0, 1, true },
+	};
+	static char block[20000];
+
+	(void)state;
+	memset(block, 'x', sizeof(block));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf kept = BUF(rows[i].max);
+		struct relay relay;
+
+		relay_open(&relay, STREAM_ERR, UINT64_MAX);
+		close(relay.streams.items[STREAM_ERR].to);
+		relay.streams.items[STREAM_ERR].to = -EBADF;
+		relay.streams.items[STREAM_ERR].capture = &kept;
+		if (rows[i].len > 0)
+			assert_int_equal(write(relay.in, block, rows[i].len), rows[i].len);
+		close(relay.in);
+		run(&relay.streams);
+		assert_true(streams_drained(&relay.streams));
+		assert_int_equal(kept.len, rows[i].len < rows[i].max ? rows[i].len : rows[i].max);
+		assert_int_equal(relay.streams.truncated, rows[i].truncated);
+		assert_false(relay.streams.over_limit);
+		assert_int_equal(relay.streams.bytes, rows[i].len);
+		streams_done(&relay.streams);
+		close(relay.out);
+	}
+}
+
+/* Both together are what is limited. */
+static void output_and_error_count_together(void **state)
+{
+	_cleanup_(buf_done) struct buf out = BUF(KIB), err = BUF(KIB);
+	const struct streams_request request = {
+		.capture = true, .limit = 10, .out = &out, .err = &err
+	};
+	struct terminal terminal = TERMINAL_NONE;
+	struct streams streams;
+	struct err why = ERR_NONE;
+
+	(void)state;
+	assert_int_equal(streams_open(&request, &terminal, &streams, &why), 0);
+	assert_true(streams.stdio[1] > 2 && streams.stdio[2] > 2);
+	assert_true(streams.owned[1] && streams.owned[2] && !streams.owned[0]);
+	assert_int_equal(write(streams.stdio[1], "123456", 6), 6);
+	assert_int_equal(write(streams.stdio[2], "abcdef", 6), 6);
+	streams_started(&streams, &terminal);
+	assert_int_equal(streams.stdio[1], -EBADF);
+	run(&streams);
+	assert_true(streams_drained(&streams));
+	assert_string_equal(buf_text(&out), "123456");
+	assert_string_equal(buf_text(&err), "abcd");
+	assert_int_equal(streams.bytes, 12);
+	assert_true(streams.over_limit);
+	streams_done(&streams);
+}
+
+/* Without a limit and without capture a pipe of the caller is the sandbox's own: nothing to do. */
+static void passed_on_as_it_is(void **state)
+{
+	const struct streams_request request = { .limit = UINT64_MAX };
+	struct terminal terminal = TERMINAL_NONE;
+	struct streams streams;
+	struct err why = ERR_NONE;
+	struct pollfd fds[STREAM_COUNT * 2];
+
+	(void)state;
+	assert_int_equal(streams_open(&request, &terminal, &streams, &why), 0);
+	for (int fd = 0; fd < 3; fd++) {
+		assert_int_equal(streams.stdio[fd], fcntl(fd, F_GETFD) < 0 ? -EBADF : fd);
+		assert_false(streams.owned[fd]);
+	}
+	assert_int_equal(streams_fds(&streams, fds), 0);
+	assert_true(streams_drained(&streams));
+	streams_started(&streams, &terminal);
+	streams_done(&streams);
+	assert_true(fcntl(1, F_GETFD) >= 0);
+}
+
+/* What goes to a terminal is made harmless, and what was left open is closed at the end. */
+static void a_terminal_gets_harmless_output(void **state)
+{
+	struct stream *stream;
+	struct relay relay;
+	char got[200];
+	size_t len;
+
+	(void)state;
+	relay_open(&relay, STREAM_TERMINAL, UINT64_MAX);
+	stream = &relay.streams.items[STREAM_TERMINAL];
+	stream->is_inert = true;
+	assert_int_equal(write(relay.in, "a\033[31mb\033]52;c;eA==\007c", 20), 20);
+	close(relay.in);
+	run(&relay.streams);
+	streams_done(&relay.streams);
+	len = read_some(relay.out, got, sizeof(got) - 1);
+	got[len] = '\0';
+	assert_non_null(strstr(got, "a\033[31mb"));
+	assert_null(strstr(got, "]52"));
+	/* The colour does not stay. */
+	assert_non_null(strstr(got, "c\033["));
+	close(stream->to);
+	close(relay.out);
+}
+
+static void keys_are_shown_to_the_caller(void **state)
+{
+	const char *keys = NULL;
+	struct relay relay;
+	char got[10];
+
+	(void)state;
+	relay_open(&relay, STREAM_KEYS, 1);
+	assert_int_equal(write(relay.in, "\003x", 2), 2);
+	/* In the background they belong to someone else. */
+	assert_false(turn(&relay.streams));
+	relay.streams.keys_are_ours = true;
+	assert_true(turn(&relay.streams));
+	assert_int_equal(streams_typed(&relay.streams, &keys), 2);
+	assert_memory_equal(keys, "\003x", 2);
+	run(&relay.streams);
+	assert_int_equal(streams_typed(&relay.streams, &keys), 0);
+	assert_int_equal(read_some(relay.out, got, sizeof(got)), 2);
+	/* Keys are no output. */
+	assert_int_equal(relay.streams.bytes, 0);
+	assert_false(relay.streams.over_limit);
+	/* And nobody waits for them. */
+	assert_true(streams_drained(&relay.streams));
+	close(relay.streams.items[STREAM_KEYS].from);
+	close(relay.streams.items[STREAM_KEYS].to);
+	streams_done(&relay.streams);
+	close(relay.in);
+	close(relay.out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_pipe_is_relayed),
+		cmocka_unit_test(a_reader_that_never_reads),
+		cmocka_unit_test(a_reader_that_goes_away),
+		cmocka_unit_test(over_the_limit),
+		cmocka_unit_test(capturing),
+		cmocka_unit_test(output_and_error_count_together),
+		cmocka_unit_test(passed_on_as_it_is),
+		cmocka_unit_test(a_terminal_gets_harmless_output),
+		cmocka_unit_test(keys_are_shown_to_the_caller),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
