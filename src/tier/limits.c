@@ -74,7 +74,8 @@ static int memory_without_cgroup(uint64_t value, struct process_jail *pj, struct
 	pj->watch.memory = value;
 	format_size(value, text, sizeof(text));
 	report_add(&pj->report, "memory", "rlimit and watch",
-		   "%s each process, %s together every 50 ms", text, text);
+		   "%s each process, %s together every 50 ms; files in memory are not counted",
+		   text, text);
 	return 0;
 }
 
@@ -271,11 +272,14 @@ int limits_prepare(const struct limits *limits, const char *id, struct process_j
 		if (cgroup_has(&pj->jail.cgroup, row->control)) {
 			r = apply_cgroup_row(row, value, pj, err);
 		} else {
+			/* What cgroup_make() said is the remedy if the fallback cannot do it
+			 * either. */
 			*err = why;
 			r = row->without(value, pj, err);
 		}
 		if (r < 0)
 			return r;
+		*err = ERR_NONE;
 	}
 	return limit_by_rlimits(limits, pj, err);
 }

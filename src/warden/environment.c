@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/hook.h"
+
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static bool has_name(const struct strv *env, const char *entry)
@@ -42,7 +44,8 @@ int environment_make(const struct policy *policy, char *const *environ, const ch
 		if (strchr(policy->env.list.items[i], '='))
 			r = add_once(&env, policy->env.list.items[i]);
 	for (char *const *entry = environ; *entry && r == 0; entry++)
-		if (strchr(*entry, '=') && policy_env_allows(&policy->env, *entry))
+		if (strchr(*entry, '=') &&
+		    (policy_env_allows(&policy->env, *entry) || hook_without("environment")))
 			r = add_once(&env, *entry);
 	r = r < 0 ? r : add_pair(&env, "HOME", scratch);
 	r = r < 0 ? r : add_pair(&env, "TMPDIR", scratch);

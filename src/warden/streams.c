@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -41,6 +42,25 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
+/*
+ * A socket that is not tied to one peer would be a way out: no filter sees where a datagram on it
+ * goes. Pairs and accepted connections of the UNIX family are tied.
+ */
+static bool is_loose_socket(int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(int), peer_len = sizeof(peer);
+	int domain = 0, type = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0)
+		return false;
+	len = sizeof(int);
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) < 0)
+		return true;
+	return domain != AF_UNIX || (type != SOCK_STREAM && type != SOCK_SEQPACKET) ||
+	       getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0;
+}
+
 int streams_open(const struct streams_request *request, struct terminal *terminal,
 		 struct streams *ret_streams, struct err *err)
 {
@@ -54,11 +74,16 @@ int streams_open(const struct streams_request *request, struct terminal *termina
 		s->stdio[fd] = is_open(fd) ? fd : -EBADF;
 	if (request->capture && isatty(0))
 		s->stdio[0] = -EBADF;
+	if (is_loose_socket(0))
+		return err_set(err, -EPERM,
+			       "standard input is a network or datagram socket, which would be a "
+			       "way out of the "
+			       "sandbox: pipe it in (cat | brig run ...)");
 	for (int fd = 1; fd < 3; fd++) {
 		struct stream *stream = &s->items[fd == 1 ? STREAM_OUT : STREAM_ERR];
 		int r;
 
-		if (!relayed || (!request->capture && isatty(fd)))
+		if (!(relayed || is_loose_socket(fd)) || (!request->capture && isatty(fd)))
 			continue;
 		r = open_pipe(s, fd, stream, err);
 		if (r < 0)

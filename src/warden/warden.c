@@ -558,6 +558,10 @@ int warden_run(const struct warden_request *request, struct process_jail *pj,
 	}
 	r = run_prepared(&w, err);
 	warden_close(&w);
+	/* Last, so that its exit and our tear-down overlap; and always, because not every init
+	 * reaps. */
+	if (w.keeper.pid)
+		waitpid(w.keeper.pid, NULL, 0);
 	/* The keeper has removed the private folder; if there never was one, it is ours to remove.
 	 */
 	if (w.keeper.pid)

@@ -79,13 +79,21 @@ static void random_rules(struct random *random, struct model *model, struct poli
 	}
 }
 
+/* A path stands before what lies below it, and nothing else stands between them. */
 static void check_order(const struct path_rules *rules)
 {
-	for (size_t i = 0; i < rules->count; i++)
-		for (size_t k = i + 1; k < rules->count; k++)
-			if (is_above(rules->items[k].path, rules->items[i].path))
+	for (size_t i = 0; i < rules->count; i++) {
+		bool left = false;
+
+		for (size_t k = i + 1; k < rules->count; k++) {
+			bool below = is_above(rules->items[i].path, rules->items[k].path);
+
+			if (is_above(rules->items[k].path, rules->items[i].path) || (below && left))
 				fail_msg("%s stands before %s", rules->items[i].path,
 					 rules->items[k].path);
+			left |= !below;
+		}
+	}
 }
 
 static void access_is_that_of_the_nearest_rule(void **state)

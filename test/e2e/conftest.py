@@ -1,0 +1,136 @@
+"""Fixtures of the end-to-end tests.
+
+The program under test is $BRIG, or build-test/brig. As root every test runs twice, as root and as an ordinary user
+that is made for the purpose; otherwise once, as whoever runs the tests. Every test has folders of its own below a
+temporary root, and after each of them nothing may be left: no process, no folder, no cgroup, no sanitizer report.
+"""
+
+import json
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from pathlib import Path
+
+import pytest
+
+import harness
+
+USER = "brigtest"
+
+
+def pytest_generate_tests(metafunc):
+    if "who" in metafunc.fixturenames:
+        metafunc.parametrize("who", ["root", "user"] if os.geteuid() == 0 else ["user"], indirect=True)
+
+
+@pytest.fixture(scope="session")
+def exe():
+    """A copy that everybody can read and execute: the repository may be closed to the other user."""
+    source = Path(os.environ.get("BRIG", harness.ROOT / "build-test" / "brig")).absolute()
+    if not source.exists():
+        pytest.exit(f"{source} does not exist: build it, or set BRIG", 1)
+    root = Path(tempfile.mkdtemp(prefix="brig-e2e-", dir="/var/tmp"))
+    root.chmod(0o755)
+    shutil.copy(source, root / "brig")
+    (root / "brig").chmod(0o755)
+    yield root / "brig"
+    left = [pid for pid in harness.pids() if harness.link(pid, "exe").startswith(str(root))]
+    shutil.rmtree(root, ignore_errors=True)
+    assert not left, f"brig still runs after the last test: {left}"
+    assert not root.exists()
+
+
+@pytest.fixture(scope="session")
+def version(exe):
+    return json.loads(subprocess.run([exe, "version", "--json"], capture_output=True, check=True).stdout)
+
+
+@pytest.fixture(scope="session")
+def accounts():
+    """Who the tests can be. The ordinary user is made once and removed by whoever made it."""
+    if os.geteuid() != 0:
+        me = pwd.getpwuid(os.geteuid())
+        yield {"user": harness.Who(me.pw_name, me.pw_uid, me.pw_gid, False)}
+        return
+    made = False
+    try:
+        pwd.getpwnam(USER)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", f"/home/{USER}",
+                        "--shell", "/bin/sh", USER], check=True)
+        made = True
+    user = pwd.getpwnam(USER)
+    yield {
+        "root": harness.Who("root", 0, 0, False),
+        "user": harness.Who(USER, user.pw_uid, user.pw_gid, True),
+    }
+    if made:
+        subprocess.run(["userdel", USER], check=True, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def who(request, accounts):
+    return accounts[request.param]
+
+
+@pytest.fixture
+def brig(request, who, exe, version):
+    """brig as one user in folders of its own, and the proof that it leaves nothing."""
+    name = re.sub(r"\W+", "-", request.node.originalname)[:40]
+    folder = exe.parent / f"{name}-{uuid.uuid4().hex[:8]}"
+    cgroups = harness.cgroups()
+    brig = harness.Brig(who, exe, folder, version)
+    yield brig
+    try:
+        harness.wait_until(lambda: not brig.leftovers(), lambda: f"left behind: {brig.leftovers()}", 10)
+        harness.wait_until(lambda: not harness.cgroups() - cgroups,
+                           lambda: f"cgroups left behind: {harness.cgroups() - cgroups}", 10)
+        reports = [p.read_text(errors="replace") for p in brig.log.iterdir()]
+        assert not reports, "\n".join(reports)
+    finally:
+        for pid in harness.processes_of(brig):
+            harness.kill(pid)
+        remove(folder)
+
+
+def remove(folder):
+    """Also what a test closed or nested too deeply for Python."""
+    subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@pytest.fixture
+def hooks(version):
+    """For tests that make a step fail: only a test build can."""
+    if not version["test_build"]:
+        pytest.skip("needs a test build (meson -Dtest_hooks=true): this brig cannot be made to fail on purpose")
+
+
+@pytest.fixture
+def mark():
+    """A word that no other process of this host has in its arguments."""
+    return f"brigmark{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session")
+def helper(exe):
+    """Compiles a C program of this folder, or skips."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    built = {}
+
+    def build(name):
+        if not compiler:
+            pytest.skip("needs a C compiler to build its helper")
+        if name not in built:
+            target = exe.parent / name
+            subprocess.run([compiler, "-O1", "-Wall", "-Wextra", "-o", target, Path(__file__).parent / f"{name}.c"],
+                           check=True)
+            target.chmod(0o755)
+            built[name] = target
+        return built[name]
+
+    return build

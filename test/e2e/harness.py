@@ -1,0 +1,247 @@
+"""Runs brig as a given user, in folders of its own, and looks from outside at what is left.
+
+Nothing here trusts what a sandbox prints: processes are found in /proc by a mark in their arguments, files and
+cgroups are looked up on the host.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import jsonschema
+
+ROOT = Path(__file__).resolve().parents[2]
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+HANG = 30  # seconds after which something that should have ended counts as hanging
+SANITIZER_MARKS = (b"Sanitizer", b"runtime error:")
+
+
+@dataclass
+class Who:
+    name: str
+    uid: int
+    gid: int
+    is_switched: bool  # the tests run as root and change to this user
+
+    @property
+    def is_root(self):
+        return self.uid == 0
+
+    def prefix(self):
+        if not self.is_switched:
+            return []
+        return ["/usr/bin/setpriv", f"--reuid={self.uid}", f"--regid={self.gid}", "--init-groups"]
+
+    def own(self, path):
+        if self.is_switched:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+        return path
+
+    def mkdir(self, path, mode=0o755):
+        path.mkdir()
+        path.chmod(mode)
+        return self.own(path)
+
+    def write(self, path, content="", mode=0o644):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        path.chmod(mode)
+        return self.own(path)
+
+
+@dataclass
+class Done:
+    code: int
+    out: bytes
+    err: bytes
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+    @property
+    def error(self):
+        return self.err.decode()
+
+
+class Brig:
+    """One user, one working directory, one TMPDIR, one home: all of them belong to a single test."""
+
+    def __init__(self, who, exe, folder, version):
+        self.who, self.exe, self.folder, self.version = who, exe, folder, version
+        who.mkdir(folder)
+        self.work = who.mkdir(folder / "work")
+        self.tmp = who.mkdir(folder / "tmp", 0o700)
+        self.home = who.mkdir(folder / "home", 0o700)
+        self.log = who.mkdir(folder / "log", 0o700)
+        self.schemas = {}
+
+    def env(self, more=None):
+        sanitizer = f"detect_leaks=1:abort_on_error=0:log_path={self.log}/sanitizer"
+        env = {
+            "PATH": PATH, "HOME": str(self.home), "TMPDIR": str(self.tmp), "LANG": "C.UTF-8",
+            "ASAN_OPTIONS": sanitizer, "UBSAN_OPTIONS": sanitizer + ":print_stacktrace=1",
+        }
+        for name, value in (more or {}).items():
+            if value is None:
+                env.pop(name, None)
+            else:
+                env[name] = str(value)
+        return env
+
+    def command(self, *args):
+        return [*self.who.prefix(), str(self.exe), *[a if isinstance(a, bytes) else str(a) for a in args]]
+
+    def start(self, *args, env=None, cwd=None, before=(), **popen):
+        """Starts brig without waiting. before: a command that is put in front of it."""
+        popen.setdefault("stdin", subprocess.DEVNULL)
+        popen.setdefault("stdout", subprocess.PIPE)
+        popen.setdefault("stderr", subprocess.PIPE)
+        command = self.command(*args)
+        at = len(self.who.prefix())
+        command[at:at] = [str(b) for b in before]
+        return subprocess.Popen(command, env=self.env(env), cwd=cwd or self.work, **popen)
+
+    def __call__(self, *args, stdin=b"", timeout=HANG, **options):
+        with self.start(*args, stdin=subprocess.PIPE, **options) as process:
+            try:
+                out, err = process.communicate(stdin, timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        assert not any(mark in (err or b"") for mark in SANITIZER_MARKS), err.decode(errors="replace")
+        return Done(process.returncode, out, err)
+
+    def run(self, *args, **options):
+        return self("run", *args, **options)
+
+    def refused(self, *args, **options):
+        """brig itself says no: status 125, one line on standard error, nothing on standard output."""
+        done = self(*args, **options)
+        assert done.code == 125, done
+        assert done.out == b"", done
+        assert done.error.startswith("brig: ") and done.error.count("\n") == 1, done.error
+        assert done.error.endswith("\n") and all(c.isprintable() for c in done.error[:-1]), repr(done.error)
+        return done.error
+
+    def json(self, *args, **options):
+        """The result of "brig run --json", checked against the schema that this brig prints."""
+        done = self("run", "--json", *args, **options)
+        assert done.out, done
+        result = json.loads(done.out.decode("utf-8", "strict"))
+        jsonschema.Draft202012Validator(self.schema("run")).validate(result)
+        assert result["exit_code"] == done.code
+        return result
+
+    def schema(self, *verb):
+        if verb not in self.schemas:
+            words = {"policy": ["policy", "schema"]}.get(verb[0], [*verb, "--schema"])
+            self.schemas[verb] = json.loads(self(*words).out)
+        return self.schemas[verb]
+
+    def python(self, code, *args, options=(), **more):
+        return self.run(*options, "--", "python3", "-c", code, *args, **more)
+
+    def leftovers(self):
+        """What should not be there when everything is over."""
+        found = [f"process {pid}: {cmdline(pid)!r}" for pid in processes_of(self)]
+        found += [f"folder {p}" for p in self.tmp.glob("brig-*")]
+        return found
+
+
+def cmdline(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def link(pid, name):
+    try:
+        return os.readlink(f"/proc/{pid}/{name}")
+    except OSError:
+        return ""
+
+
+def state(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return ""
+
+
+def environ(pid):
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def processes_of(brig):
+    """Processes of a test: their program, working directory or environment lies in its folder."""
+    folder = str(brig.folder)
+    return [
+        pid for pid in pids()
+        if pid != os.getpid() and state(pid) != "Z"
+        and ((link(pid, "cwd") + "/").startswith(folder + "/") or os.fsencode(folder) in environ(pid))
+    ]
+
+
+def marked(mark):
+    """Processes whose arguments contain the mark, without brig's own (whose arguments contain it as well)."""
+    return [pid for pid in pids() if os.fsencode(mark) in cmdline(pid) and not link(pid, "exe").endswith("/brig")]
+
+
+def keeper_of(pid):
+    """The keeper is brig's only child that still runs brig's program."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return next((int(c) for c in children if Path(f"/proc/{c}/comm").read_text() == "brig-keeper\n"), None)
+
+
+def cgroups():
+    found = set()
+    for folder, names, _ in os.walk("/sys/fs/cgroup"):
+        found |= {os.path.join(folder, name) for name in names if name.startswith("brig-")}
+    return found
+
+
+def wait_until(question, what, timeout=20):
+    """Asks until the answer is true. The time is a guard against hanging, not a promise."""
+    end = time.monotonic() + timeout
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"still waiting after {timeout} s: {what() if callable(what) else what}"
+        time.sleep(0.01)
+
+
+def wait_for_line(process, expected):
+    """Reads the sandbox's standard output up to a line; what was said before it is returned."""
+    lines = []
+    for line in process.stdout:
+        if line.strip() == expected:
+            return lines
+        lines.append(line)
+    raise AssertionError(f"ended before saying {expected!r}: {lines}, {process.stderr and process.stderr.read()}")
+
+
+def finish(process, timeout=HANG):
+    """Waits for a process that was started; its status as a shell would say it."""
+    out, err = process.communicate(timeout=timeout)
+    code = process.returncode
+    return Done(128 - code if code < 0 else code, out, err)
+
+
+def kill(pid, number=signal.SIGKILL):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass

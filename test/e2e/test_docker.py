@@ -1,0 +1,65 @@
+"""brig inside a default Docker container: no namespaces, no mounts, no cgroup that can be written."""
+
+import json
+import signal
+import subprocess
+
+import harness
+
+
+def inside(brig, helper):
+    """In front of brig, and what keeps it from the cgroups that root has here."""
+    options = {"before": [helper("dockerlike")]}
+    if brig.who.is_root and brig.version["test_build"]:
+        options["env"] = {"BRIG_TEST_FAIL": "cgroup=1"}
+    return options
+
+
+def test_the_profile_really_refuses(brig, helper):
+    for command in (["unshare", "-U", "true"], ["unshare", "-m", "true"], ["mount", "-t", "tmpfs", "x", "/mnt"]):
+        done = subprocess.run([*brig.who.prefix(), helper("dockerlike"), f"/usr/bin/{command[0]}", *command[1:]],
+                              capture_output=True)
+        assert done.returncode != 0 and (b"not permitted" in done.stderr or b"superuser" in done.stderr)
+
+
+def test_a_command_runs_behind_every_wall(brig, helper):
+    brig.who.write(brig.folder / "secret", "SECRET")
+    script = f"cat {brig.folder}/secret; touch x; echo ran; exit 7"
+    result = brig.json("--", "sh", "-c", script, **inside(brig, helper))
+    assert (result["exit_code"], result["stdout"]) == (7, "ran\n")
+    assert not (brig.work / "x").exists()
+    assert {"files", "signals", "syscalls", "network", "privileges"} <= {w["name"] for w in result["enforcement"]}
+
+
+def test_limits_hold_without_a_cgroup(brig, helper):
+    options = inside(brig, helper)
+    assert brig.json("--wall", "200ms", "--", "sleep", "60", **options)["reason"] == "timeout"
+    assert brig.json("--cpu-time", "200ms", "--", "sh", "-c", "while :; do :; done", **options)["reason"] == "cpu"
+    assert brig.run("--files", "33", "--", "sh", "-c", "ulimit -n", **options).out == b"33\n"
+
+
+def test_the_whole_tree_ends(brig, helper, mark):
+    process = brig.start("run", "--", "sh", "-c", f"(setsid sleep 600; : {mark}) & echo ready; wait", **inside(brig, helper))
+    harness.wait_for_line(process, b"ready")
+    process.send_signal(signal.SIGTERM)
+    assert harness.finish(process).code == 128 + signal.SIGTERM
+    assert not harness.marked(mark)
+
+
+def test_doctor_finds_process_ready_and_says_what_the_container_tier_lacks(brig, helper):
+    done = brig("doctor", "--json", **inside(brig, helper))
+    report = json.loads(done.out)
+    assert done.code == 0 and report["ready"]
+    tiers = {t["tier"]: t for t in report["tiers"]}
+    assert tiers["process"]["state"] == "ready"
+    facts = {f["name"]: f for f in report["host"]}
+    assert facts["landlock"]["ok"] and facts["seccomp"]["ok"]
+    assert not facts["userns"]["ok"] and facts["userns"]["remedy"]
+    assert tiers["container"]["missing"] and tiers["container"]["remedy"]
+
+
+def test_python_works_there(brig, helper):
+    code = ("import subprocess, threading\n"
+            "t = threading.Thread(target=lambda: print('thread')); t.start(); t.join()\n"
+            "print(subprocess.run(['echo', 'child'], capture_output=True).stdout)")
+    assert brig.python(code, **inside(brig, helper)).out == b"thread\nb'child\\n'\n"
