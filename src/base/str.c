@@ -52,6 +52,21 @@ size_t utf8_sequence(const unsigned char *p, size_t len)
 	return 0;
 }
 
+bool is_utf8(const char *text, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	while (len > 0) {
+		size_t n = utf8_sequence(p, len);
+
+		if (n == 0)
+			return false;
+		p += n;
+		len -= n;
+	}
+	return true;
+}
+
 void str_make_printable(char *text)
 {
 	unsigned char *p = (unsigned char *)text;

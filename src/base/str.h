@@ -25,6 +25,8 @@ void str_make_printable(char *text);
  * valid. */
 size_t utf8_sequence(const unsigned char *p, size_t len);
 
+bool is_utf8(const char *text, size_t len);
+
 /* The nearest of count names to text, or NULL when none is near enough to suggest. */
 const char *str_nearest(const char *text, const char *const *names, size_t count);
 

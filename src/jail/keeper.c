@@ -19,6 +19,7 @@
 #include "base/hook.h"
 #include "base/sys.h"
 #include "jail/launch.h"
+#include "jail/tree.h"
 #include "jail/mediate.h"
 
 /* How long the end may take before the keeper says that something is left. */
@@ -413,36 +414,21 @@ int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
 	return 0;
 }
 
-/* Sends SIGKILL to every process below pid that /proc shows; depth is bounded, the next pass takes
- * the rest. */
-static void kill_below(pid_t pid, unsigned int depth)
-{
-	char path[64], text[4096];
-	const char *p = text;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	if (depth > 64 || file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
-		return;
-	while (*p) {
-		char *end;
-		long child = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		p = end;
-		kill_below((pid_t)child, depth + 1);
-		kill((pid_t)child, SIGKILL);
-	}
-}
-
 int descendants_kill(uint64_t timeout_ms)
 {
+	static pid_t pids[TREE_MAX];
 	uint64_t deadline = now_ms() + timeout_ms;
 
 	for (;;) {
 		const struct timespec pause = { .tv_nsec = 2000000 };
+		size_t count = tree_below(getpid(), pids);
 
-		kill_below(getpid(), 0);
+		/* Stopped first: what is stopped does not fork while the others are still to be
+		 * reached. */
+		for (size_t i = 0; i < count; i++)
+			kill(pids[i], SIGSTOP);
+		for (size_t i = 0; i < count; i++)
+			kill(pids[i], SIGKILL);
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)

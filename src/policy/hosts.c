@@ -17,6 +17,8 @@
 
 #include "policy/types.h"
 
+#define HOSTS_MAX 1024 /* in one list: narrowing compares every pair */
+
 static const char port_example[] = "write it like api.example.com:443";
 static const char no_memory[] = "does not fit into memory";
 
@@ -280,6 +282,8 @@ static int parse_hosts(const struct place *place, const struct node *node, void 
 				   node_kind_name(node->kind));
 	if (node->count == 0)
 		rules->cleared = true;
+	if (node->count > HOSTS_MAX)
+		return place_error(place, node, err, "has more than %d entries", HOSTS_MAX);
 	for (size_t i = 0; i < node->count; i++) {
 		int r = parse_host(place, node->entries[i].value, rules, err);
 
@@ -511,17 +515,21 @@ const struct type_ops hosts_ask_ops = { parse_hosts,   merge_hosts,  narrow_with
 const struct type_ops hosts_denied_ops = { parse_hosts,  merge_denied, merge_denied, hosts_to_node,
 					   schema_hosts, is_set_hosts, init_hosts,   done_hosts };
 
+/* A rule that allows any protocol says more than one that does not: it is the answer where both
+ * match. */
 static const struct host_rule *hosts_match(const struct host_rules *rules,
 					   const struct host_rule *target)
 {
+	const struct host_rule *found = NULL;
+
 	for (size_t i = 0; i < rules->count; i++) {
 		struct host_rule rule = rules->items[i];
 
 		rule.is_raw = true;
-		if (host_covers(&rule, target))
-			return &rules->items[i];
+		if (host_covers(&rule, target) && (!found || rules->items[i].is_raw))
+			found = &rules->items[i];
 	}
-	return NULL;
+	return found;
 }
 
 enum verdict policy_host_verdict(const struct policy *policy, const char *name,

@@ -64,7 +64,10 @@ static const char *path_append(struct buf *path, const char *rest, bool may_clim
 		rest += len;
 		rest += *rest == '/';
 	}
-	return buf_failed(path) ? "is longer than a path can be" : NULL;
+	if (buf_failed(path))
+		return "is longer than a path can be";
+	/* The digest is of text: two names that are not would look the same in it. */
+	return is_utf8(buf_text(path), path->len) ? NULL : "is not valid UTF-8";
 }
 
 /* Makes a path of a policy absolute; NULL, or what is wrong with it. */

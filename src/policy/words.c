@@ -5,6 +5,9 @@
 
 #include "policy/types.h"
 
+#define WORDS_MAX \
+	1024 /* in one list: a policy is written by people, and the work grows with the square */
+
 /* Keeps the list sorted and free of duplicates, so that equal sets have equal canonical forms. */
 static int words_add(struct words *words, const char *text)
 {
@@ -13,17 +16,21 @@ static int words_add(struct words *words, const char *text)
 
 	if (strv_has(&words->list, text))
 		return 0;
+	if (words->list.count >= WORDS_MAX)
+		return -E2BIG;
 	/* A variable has one value, the later one, which sorts where the earlier one did. */
-	for (size_t i = 0; text[name] && i < words->list.count; i++)
-		if (strncmp(words->list.items[i], text, name + 1) == 0) {
-			char *copy = strdup(text);
+	for (size_t i = 0; text[name] && i < words->list.count; i++) {
+		char **item = &words->list.items[i], *copy;
 
-			if (!copy)
-				return -ENOMEM;
-			free(words->list.items[i]);
-			words->list.items[i] = copy;
-			return 0;
-		}
+		if (strncmp(*item, text, name + 1) != 0)
+			continue;
+		copy = strdup(text);
+		if (!copy)
+			return -ENOMEM;
+		free(*item);
+		*item = copy;
+		return 0;
+	}
 	r = strv_add(&words->list, text);
 	if (r < 0)
 		return r;
@@ -64,6 +71,8 @@ static int parse_words(const struct place *place, const struct node *node, struc
 		if (r < 0)
 			return r;
 		r = words_add(words, word->text);
+		if (r == -E2BIG)
+			return place_error(place, word, err, "has more than %d entries", WORDS_MAX);
 		if (r < 0)
 			return r;
 	}

@@ -43,17 +43,19 @@ static int follow(struct walk *walk, const char *target)
 	return 0;
 }
 
-/* Takes the next component off rest. False when there is none. */
-static bool next_component(struct walk *walk, char name[static NAME_MAX + 1])
+/* Takes the next component off rest. 0 when there is none. */
+static int next_component(struct walk *walk, char name[static NAME_MAX + 1])
 {
 	size_t skip = strspn(walk->rest, "/"), len = strcspn(walk->rest + skip, "/");
 
-	if (len == 0 || len > NAME_MAX)
-		return false;
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	if (len == 0)
+		return 0;
 	memcpy(name, walk->rest + skip, len);
 	name[len] = '\0';
 	memmove(walk->rest, walk->rest + skip + len, strlen(walk->rest + skip + len) + 1);
-	return true;
+	return 1;
 }
 
 /* Resolves every link of rule->path. What does not exist is taken as it is written. */
@@ -62,13 +64,13 @@ static int resolve(const struct path_rules *rules, const struct path_rule *rule,
 {
 	struct walk walk = { 0 };
 	char name[NAME_MAX + 1], target[PATH_MAX];
+	int r;
 
 	snprintf(walk.rest, sizeof(walk.rest), "%s", rule->path);
-	while (next_component(&walk, name)) {
+	while ((r = next_component(&walk, name)) > 0) {
 		size_t len = strlen(walk.done);
 		const struct path_rule *decisive;
 		ssize_t n;
-		int r;
 
 		if (str_equal(name, "."))
 			continue;
@@ -97,6 +99,8 @@ static int resolve(const struct path_rules *rules, const struct path_rule *rule,
 		if (r < 0)
 			return rule_error(rule, r, err, "has too many or too long symbolic links");
 	}
+	if (r < 0)
+		return rule_error(rule, r, err, "has a symbolic link to a name that is too long");
 	strcpy(path, walk.done[0] ? walk.done : "/");
 	return 0;
 }

@@ -13,7 +13,8 @@ static int prepare_files(const struct process_request *request, struct process_j
 {
 	unsigned int parts =
 		LANDLOCK_FILES |
-		(request->weaken & WEAKEN_SIGNALS || hook_without("signals") ? 0 : LANDLOCK_SIGNALS);
+		(request->weaken & WEAKEN_SIGNALS || hook_without("signals") ? 0
+									     : LANDLOCK_SIGNALS);
 	struct files_granted *granted = &pj->granted;
 	struct jail *jail = &pj->jail;
 	int r = landlock_open(parts, &jail->inner, err);

@@ -8,30 +8,20 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "jail/tree.h"
 
 /* Adds what one process has to a sum; the pid may be gone by now, which adds nothing. */
 typedef void (*add_process)(pid_t pid, uint64_t *sum);
 
-/* Sums over all that lies below pid. The lists of children are bounded reads: a process tree is
- * hostile input. */
-static void for_each_below(pid_t pid, unsigned int depth, add_process add, uint64_t *sum)
+static uint64_t sum_below(pid_t keeper, add_process add)
 {
-	char path[64], text[16384];
-	const char *p = text;
+	static pid_t pids[TREE_MAX];
+	size_t count = tree_below(keeper, pids);
+	uint64_t sum = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-	if (depth > 200 || file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
-		return;
-	while (*p) {
-		char *end;
-		long child = strtol(p, &end, 10);
-
-		if (end == p)
-			break;
-		p = end;
-		add((pid_t)child, sum);
-		for_each_below((pid_t)child, depth + 1, add, sum);
-	}
+	for (size_t i = 0; i < count; i++)
+		add(pids[i], &sum);
+	return sum;
 }
 
 static void add_resident(pid_t pid, uint64_t *sum)
@@ -78,23 +68,18 @@ static void add_cpu_ticks(pid_t pid, uint64_t *sum)
 
 bool watch_memory_is_over(const struct process_watch *watch, pid_t keeper)
 {
-	uint64_t resident = 0, share = 0;
-
-	for_each_below(keeper, 0, add_resident, &resident);
-	if (resident <= watch->memory)
-		return false;
-	for_each_below(keeper, 0, add_share, &share);
-	return share > watch->memory;
+	return sum_below(keeper, add_resident) > watch->memory &&
+	       sum_below(keeper, add_share) > watch->memory;
 }
 
 bool watch_cpu_is_over(const struct process_watch *watch, const struct cgroup *cgroup, pid_t keeper)
 {
-	uint64_t ticks = 0, us;
+	uint64_t ticks, us;
 
 	if (cgroup_cpu_used(cgroup, &us) == 0)
 		return us / 1000 > watch->cpu_time;
+	ticks = sum_below(keeper, add_cpu_ticks);
 	/* The keeper's own line has the time of what it has reaped. */
 	add_cpu_ticks(keeper, &ticks);
-	for_each_below(keeper, 0, add_cpu_ticks, &ticks);
 	return ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK) > watch->cpu_time;
 }

@@ -82,18 +82,16 @@ def brig(request, who, exe, version):
     """brig as one user in folders of its own, and the proof that it leaves nothing."""
     name = re.sub(r"\W+", "-", request.node.originalname)[:40]
     folder = exe.parent / f"{name}-{uuid.uuid4().hex[:8]}"
-    cgroups = harness.cgroups()
     brig = harness.Brig(who, exe, folder, version)
     yield brig
     try:
         harness.wait_until(lambda: not brig.leftovers(), lambda: f"left behind: {brig.leftovers()}", 10)
-        harness.wait_until(lambda: not harness.cgroups() - cgroups,
-                           lambda: f"cgroups left behind: {harness.cgroups() - cgroups}", 10)
         reports = [p.read_text(errors="replace") for p in brig.log.iterdir()]
         assert not reports, "\n".join(reports)
     finally:
         for pid in harness.processes_of(brig):
             harness.kill(pid)
+        brig.births.close()
         remove(folder)
 
 

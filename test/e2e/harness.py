@@ -4,9 +4,11 @@ Nothing here trusts what a sandbox prints: processes are found in /proc by a mar
 cgroups are looked up on the host.
 """
 
+import ctypes
 import json
 import os
 import signal
+import struct
 import subprocess
 import time
 from dataclasses import dataclass
@@ -67,6 +69,33 @@ class Done:
         return self.err.decode()
 
 
+class Births:
+    """The names that are ever made in a folder, by inotify: a sandbox's folder and its cgroup have the same."""
+
+    IN_CREATE = 0x100
+
+    def __init__(self, folder):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(folder), self.IN_CREATE) < 0:
+            raise OSError(ctypes.get_errno(), "inotify")
+        self.found = set()
+
+    def names(self):
+        while True:
+            try:
+                events = os.read(self.fd, 65536)
+            except BlockingIOError:
+                return self.found
+            while events:
+                length = struct.unpack("iIII", events[:16])[3]
+                self.found.add(os.fsdecode(events[16:16 + length].rstrip(b"\0")))
+                events = events[16 + length:]
+
+    def close(self):
+        os.close(self.fd)
+
+
 class Brig:
     """One user, one working directory, one TMPDIR, one home: all of them belong to a single test."""
 
@@ -77,6 +106,7 @@ class Brig:
         self.tmp = who.mkdir(folder / "tmp", 0o700)
         self.home = who.mkdir(folder / "home", 0o700)
         self.log = who.mkdir(folder / "log", 0o700)
+        self.births = Births(self.tmp)
         self.schemas = {}
 
     def env(self, more=None):
@@ -149,6 +179,7 @@ class Brig:
         """What should not be there when everything is over."""
         found = [f"process {pid}: {cmdline(pid)!r}" for pid in processes_of(self)]
         found += [f"folder {p}" for p in self.tmp.glob("brig-*")]
+        found += [f"cgroup {path}" for path in cgroups() if os.path.basename(path) in self.births.names()]
         return found
 
 

@@ -25,12 +25,19 @@ def test_python_threads_processes_and_pools(brig):
 import multiprocessing, subprocess, threading, concurrent.futures, tempfile, sqlite3, ssl, json, hashlib, asyncio
 t = threading.Thread(target=print, args=("thread",)); t.start(); t.join()
 print(subprocess.run(["echo", "child"], capture_output=True, text=True).stdout.strip())
-with concurrent.futures.ProcessPoolExecutor(2) as pool: print(sum(pool.map(abs, range(-5, 0))))
+with concurrent.futures.ThreadPoolExecutor(2) as pool: print(sum(pool.map(abs, range(-5, 0))))
 with tempfile.NamedTemporaryFile() as f: f.write(b"x"); print("temporary")
 print(asyncio.run(asyncio.sleep(0, "async")))
 """
     done = brig.python(code)
     assert done.text.split() == ["thread", "child", "15", "temporary", "async"], done
+
+
+def test_a_pool_of_processes_needs_shared_memory(brig):
+    """Its semaphores live in /dev/shm, which belongs to all; a person can open it by name."""
+    code = "import concurrent.futures as f\nwith f.ProcessPoolExecutor(2) as p: print(sum(p.map(abs, range(-5, 0))))"
+    assert brig.python(code).code == 1
+    assert brig.python(code, options=["--allow-write", "/dev/shm"]).out == b"15\n"
 
 
 def test_sqlite_in_a_file(brig):
@@ -125,7 +132,7 @@ def test_go(brig):
     go = shutil.which("go", path=harness.PATH + ":/usr/local/go/bin")
     if not go:
         pytest.skip("go is not installed")
-    brig.who.write(brig.work / "a.go", 'package main\nimport "fmt"\nfunc main() { c := make(chan int); go func() { c <- 42 }(); fmt.Println(<-c) }\n')
+    brig.who.write(brig.work / "a.go", 'package main\nimport "os"\nfunc main() { c := make(chan string); go func() { c <- "42\\n" }(); os.Stdout.WriteString(<-c) }\n')
     text = sh(brig, f"GOFLAGS=-mod=mod GOCACHE=$TMPDIR/cache GOTOOLCHAIN=local {go} build -o a a.go; ./a")
     assert text == "42\n"
 

@@ -582,7 +582,7 @@ static void try_attributes(void)
 	TOLD(7, __NR_setxattr, "f", "user.t", "x", 1, XATTR_CREATE);
 	TOLD(8, __NR_setxattr, "f", "user.empty", NULL, 0, 0);
 	TOLD(9, __NR_setxattr, "f", "system.posix_acl_access", acl, sizeof(acl), 0);
-	TOLD(10, __NR_setxattrat, AT_FDCWD, "f", 0, "user.t", acl, 8);
+	TOLD(10, __NR_setxattrat, AT_FDCWD, "f", 0, "user.t", acl, (size_t)8);
 	/* Some file system's own, where the kernel would say that it is not supported. */
 	TOLD(11, __NR_setxattr, "f", "brig.own", "x", 1, 0);
 }
