@@ -11,7 +11,6 @@
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/openat2.h>
-#include <linux/sched.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdint.h>
@@ -51,8 +50,7 @@ int sys_seccomp_set_filter(unsigned int flags,
 			   const struct sock_fprog *prog); /* a listener with NEW_LISTENER */
 int sys_no_new_privs(void);
 
-/* With CLONE_VM the stack must be given; otherwise as fork. Returns the pid, 0 in the child. */
-int sys_clone3(const struct clone_args *args);
+pid_t sys_fork(void); /* as fork, with -errno; clone3 is what container profiles refuse first */
 int sys_pidfd_open(pid_t pid);
 int sys_pidfd_send_signal(int pidfd, int signal);
 int sys_close_range(unsigned int first, unsigned int last, unsigned int flags);

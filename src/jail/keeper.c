@@ -275,13 +275,43 @@ static void drop_stdio(void)
 		close(null);
 }
 
-static void close_for_workload(const struct jail_command *command)
+/*
+ * Closes all that was inherited but these: a pipe of the warden that stays open here would hide
+ * from the workload that its reader is gone.
+ */
+static void keep_only(int *keep, size_t count)
 {
-	for (int i = 0; i < 3; i++)
-		if (command->stdio[i] > 2)
-			close(command->stdio[i]);
-	if (command->terminal > 2)
-		close(command->terminal);
+	unsigned int from = 3;
+
+	for (size_t i = 1; i < count; i++)
+		for (size_t k = i; k > 0 && keep[k - 1] > keep[k]; k--) {
+			int swap = keep[k];
+
+			keep[k] = keep[k - 1];
+			keep[k - 1] = swap;
+		}
+	for (size_t i = 0; i < count; i++) {
+		if (keep[i] < 3)
+			continue;
+		if ((unsigned int)keep[i] > from)
+			(void)!sys_close_range(from, (unsigned int)keep[i] - 1, 0);
+		from = (unsigned int)keep[i] + 1;
+	}
+	(void)!sys_close_range(from, ~0u, 0);
+}
+
+static void close_inherited(const struct jail *jail, const struct watch *watch)
+{
+	int keep[5 + 2 * CGROUP_CONTROL_COUNT] = { watch->control, watch->signals,
+						   watch->mediator.listener, jail->scratch.parent,
+						   jail->scratch.dir };
+	size_t count = 5;
+
+	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++) {
+		keep[count++] = jail->cgroup.parent[i];
+		keep[count++] = jail->cgroup.dir[i];
+	}
+	keep_only(keep, count);
 }
 
 static bool warden_is_gone(int control)
@@ -325,7 +355,7 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 		fail(control, (enum keeper_step)step, code);
 	} else {
 		watch.first = launch(jail, command, &watch.mediator.listener, &failure);
-		close_for_workload(command);
+		close_inherited(jail, &watch);
 		drop_stdio();
 		if (failure.code < 0) {
 			fail(control, failure.step, failure.code);
@@ -361,10 +391,7 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 int keeper_start(const struct jail *jail, const struct jail_command *command,
 		 struct keeper *ret_keeper, struct err *err)
 {
-	_cleanup_close_ int pidfd = -EBADF, ours = -EBADF, theirs = -EBADF;
-	struct clone_args args = { .flags = CLONE_PIDFD,
-				   .exit_signal = SIGCHLD,
-				   .pidfd = (uint64_t)(uintptr_t)&pidfd };
+	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
 	pid_t warden = getpid(), pid;
 	int pair[2];
 
@@ -374,7 +401,7 @@ int keeper_start(const struct jail *jail, const struct jail_command *command,
 	theirs = pair[1];
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		return err_errno(err, -errno, "cannot become a subreaper");
-	pid = sys_clone3(&args);
+	pid = sys_fork();
 	if (pid < 0)
 		return err_errno(err, pid, "cannot start a process");
 	if (pid == 0) {
@@ -382,8 +409,7 @@ int keeper_start(const struct jail *jail, const struct jail_command *command,
 		close(ours);
 		keeper_main(jail, command, theirs, warden);
 	}
-	*ret_keeper =
-		(struct keeper){ .pid = pid, .pidfd = take_fd(&pidfd), .control = take_fd(&ours) };
+	*ret_keeper = (struct keeper){ .pid = pid, .control = take_fd(&ours) };
 	return 0;
 }
 

@@ -70,6 +70,7 @@ struct jail {
 struct jail_command {
 	char *const *argv;
 	char *const *envp;
+	char **script_argv; /* room for argv and two more: a script without "#!" is given to sh */
 	const char *search; /* the PATH to look the program up in */
 	int stdio[3];
 	int terminal; /* becomes the controlling terminal, or -EBADF */
@@ -125,12 +126,11 @@ enum keeper_step {
 extern const char *const keeper_steps[STEP_COUNT];
 
 struct keeper {
-	pid_t pid;
-	int pidfd;
+	pid_t pid;   /* our child until we reap it, so the number is safe to use */
 	int control; /* SOCK_SEQPACKET */
 };
 
-#define KEEPER_NONE ((struct keeper){ .pidfd = -EBADF, .control = -EBADF })
+#define KEEPER_NONE ((struct keeper){ .control = -EBADF })
 
 [[nodiscard]] int keeper_start(const struct jail *jail, const struct jail_command *command,
 			       struct keeper *ret_keeper, struct err *err);

@@ -72,16 +72,13 @@ static int set_rlimits(const struct jail *jail)
 /* A script without "#!" is one for sh, as every shell does it. */
 static int execute_script(const char *path, const struct jail_command *command)
 {
-	char *argv[256];
+	char **argv = command->script_argv;
 	size_t count = 0;
 
 	argv[count++] = (char *)(uintptr_t) "sh";
 	argv[count++] = (char *)(uintptr_t)path;
-	for (size_t i = 1; command->argv[i]; i++) {
-		if (count >= sizeof(argv) / sizeof(argv[0]) - 1)
-			return -E2BIG;
+	for (size_t i = 1; command->argv[i]; i++)
 		argv[count++] = command->argv[i];
-	}
 	argv[count] = NULL;
 	execve("/bin/sh", argv, command->envp);
 	return -errno;

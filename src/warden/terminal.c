@@ -57,13 +57,15 @@ static int copy_settings(struct terminal *t, struct err *err)
 	return 0;
 }
 
-/* Reading only: the descriptor that we were given could mostly be written as well. */
+/*
+ * Reading only: the descriptor that we were given could mostly be written as well. After su or
+ * setpriv the device belongs to another user, and only the name for "my terminal" opens it.
+ */
 static int open_input(struct terminal *t, struct err *err)
 {
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/0");
-	t->input = open(path, O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	t->input = open("/proc/self/fd/0", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+	if (t->input < 0)
+		t->input = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
 	return t->input < 0 ? err_errno(err, -errno, "cannot open the terminal for reading") : 0;
 }
 

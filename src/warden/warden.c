@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,7 +41,8 @@ struct warden {
 	bool was_ended_by_us; /* reason is set already */
 	int cancel_signal;
 	pid_t first;
-	int status; /* of the first process, as from wait */
+	const char *search; /* the sandbox's PATH, while its environment is there */
+	int status;         /* of the first process, as from wait */
 	bool has_status;
 	struct keeper_event failure; /* news == KEEPER_FAILED */
 	struct rusage usage;
@@ -406,37 +408,60 @@ static void find_denials(struct result *result)
 	};
 }
 
-/* In words, why the program was not executed: the policy's refusal is told apart from the host's.
- */
-static void explain_exec(struct warden *w, const char *program, int code, struct err *err)
+/* The program that the sandbox would have found, as the host sees it. NULL when there is none. */
+static char *find_program(const char *name, const char *search)
 {
-	const struct path_rule *rule;
-	struct result *result = w->result;
-	struct denial *d;
-	_cleanup_free_ char *real = strchr(program, '/') ? realpath(program, NULL) : NULL;
+	char path[PATH_MAX];
 
-	if (code == -ENOENT || code == -ENOTDIR) {
-		err_set(err, code,
-			strchr(program, '/') ? "\"%s\" does not exist"
-					     : "\"%s\" was not found in PATH",
-			program);
-		return;
+	if (strchr(name, '/'))
+		return realpath(name, NULL);
+	for (const char *p = search;; p++) {
+		size_t len = strcspn(p, ":");
+
+		if (snprintf(path, sizeof(path), "%.*s/%s", len ? (int)len : 1, len ? p : ".",
+			     name) < (int)sizeof(path) &&
+		    access(path, X_OK) == 0)
+			return realpath(path, NULL);
+		p += len;
+		if (*p == '\0')
+			return NULL;
 	}
-	if (code != -EACCES || !real || access(real, X_OK) < 0 ||
-	    policy_path_access(&w->request->policy->fs, real, &rule) != ACCESS_NONE) {
-		err_errno(err, code, "cannot execute \"%s\"", program);
-		return;
-	}
-	err_set(err, code, "the policy does not let the sandbox read \"%s\" (add --allow-read %s)",
-		real, real);
-	d = &result->denials[result->denial_count++];
+}
+
+static void deny_exec(struct result *result, const char *path, const struct path_rule *rule)
+{
+	struct denial *d = &result->denials[result->denial_count++];
+
 	snprintf(d->action, sizeof(d->action), "exec");
-	snprintf(d->object, sizeof(d->object), "%s", real);
+	snprintf(d->object, sizeof(d->object), "%s", path);
 	snprintf(d->rule, sizeof(d->rule), "%s",
 		 rule ? rule->origin.source : "fs: what no rule covers is closed");
 	snprintf(d->reason, sizeof(d->reason),
 		 "the policy does not let the sandbox read this file");
-	snprintf(d->allow_with, sizeof(d->allow_with), "--allow-read %s", real);
+	snprintf(d->allow_with, sizeof(d->allow_with), "--allow-read %s", path);
+}
+
+/* In words, why the program was not executed: the policy's refusal is told apart from the host's.
+ */
+static void explain_exec(struct warden *w, const char *program, int code, struct err *err)
+{
+	_cleanup_free_ char *real = find_program(program, w->search);
+	const struct path_rule *rule;
+
+	if (code == -ENOENT || code == -ENOTDIR)
+		err_set(err, code,
+			strchr(program, '/') ? "\"%s\" does not exist"
+					     : "\"%s\" was not found in PATH",
+			program);
+	else if (code != -EACCES || !real || access(real, X_OK) < 0 ||
+		 policy_path_access(&w->request->policy->fs, real, &rule) != ACCESS_NONE)
+		err_errno(err, code, "cannot execute \"%s\"", program);
+	else {
+		err_set(err, code,
+			"the policy does not let the sandbox read \"%s\" (add --allow-read %s)",
+			real, real);
+		deny_exec(w->result, real, rule);
+	}
 }
 
 /* The start failed: either the program could not be executed, which is a result, or a wall did not
@@ -457,15 +482,24 @@ static int start_failed(struct warden *w, struct err *err)
 
 static int start(struct warden *w, const struct strv *env, struct err *err)
 {
+	size_t argc = 0;
+	_cleanup_free_ char **script_argv = NULL;
 	struct jail_command command = {
 		.argv = w->request->argv,
 		.envp = env->items,
-		.search = environment_get(env, "PATH", ""),
+		.search = w->search,
 		.stdio = { w->streams.stdio[0], w->streams.stdio[1], w->streams.stdio[2] },
 		.terminal = w->terminal.slave,
 	};
-	int r = keeper_start(&w->pj->jail, &command, &w->keeper, err);
+	int r;
 
+	while (w->request->argv[argc])
+		argc++;
+	script_argv = calloc(argc + 2, sizeof(*script_argv));
+	if (!script_argv)
+		return err_errno(err, -ENOMEM, "cannot start a process");
+	command.script_argv = script_argv;
+	r = keeper_start(&w->pj->jail, &command, &w->keeper, err);
 	streams_started(&w->streams, &w->terminal);
 	return r;
 }
@@ -484,6 +518,7 @@ static int run_prepared(struct warden *w, struct err *err)
 	w->started = now_ms();
 	w->wall_deadline = limits->wall == LIMIT_UNSET ? UINT64_MAX : w->started + limits->wall;
 	w->next_watch = w->started + WATCH_INTERVAL_MS;
+	w->search = environment_get(&env, "PATH", "");
 	r = start(w, &env, err);
 	if (r < 0)
 		return r;
@@ -505,7 +540,6 @@ static void warden_close(struct warden *w)
 	terminal_done(&w->terminal);
 	w->signals = fd_close(w->signals);
 	w->keeper.control = fd_close(w->keeper.control);
-	w->keeper.pidfd = fd_close(w->keeper.pidfd);
 }
 
 static int open_ends(struct warden *w, struct err *err)

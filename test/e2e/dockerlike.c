@@ -4,9 +4,9 @@
  *
  *	dockerlike COMMAND [ARGUMENT...]
  *
- * Refused with EPERM: unshare, setns, mount and its family, clone with a new namespace, pidfd_getfd,
- * keyctl and its family, bpf, perf_event_open. clone3 gets ENOSYS, as Docker does for a caller
- * without CAP_SYS_ADMIN, because its flags lie in memory where a filter cannot see them.
+ * Refused with EPERM: unshare, setns, mount and its family, clone with a new namespace,
+ *pidfd_getfd, keyctl and its family, bpf, perf_event_open. clone3 gets ENOSYS, as Docker does for a
+ *caller without CAP_SYS_ADMIN, because its flags lie in memory where a filter cannot see them.
  */
 #define _GNU_SOURCE
 
@@ -21,12 +21,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define ANSWER(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
+#define LOAD(field)         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define ANSWER(error)       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
 #define REFUSE(call, error) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), ANSWER(error)
 
-#define NEW_NAMESPACES                                                                      \
-	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |      \
+#define NEW_NAMESPACES                                                                 \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | \
 	 CLONE_NEWPID | CLONE_NEWNET)
 
 int main(int argc, char **argv)

@@ -18,7 +18,7 @@ STEPS = [
     ("no_new_privs=1", "privileges"),
     ("capset=1", "privileges"),
     ("close_range=38", "closing descriptors"),
-    ("clone3=11", "cannot start a process"),
+    ("fork=11", "cannot start a process"),
     ("openat2=38", ""),
     ("openat2=24", ""),
 ]

@@ -24,9 +24,12 @@ class Terminal:
     def run(self, *args, **options):
         return self.start(self.brig.command("run", *args), **options)
 
-    def shell(self):
+    def shell(self, is_own=True):
+        """is_own: the terminal belongs to the user, as after a login; else to root, as after su."""
         child = self.start([*self.brig.who.prefix(), "/bin/bash", "--norc", "--noprofile", "-i"])
         child.expect_exact(b"$ ")
+        if is_own:
+            self.brig.who.own(os.readlink(f"/proc/{child.pid}/fd/0"))
         return child
 
 
@@ -226,6 +229,17 @@ def test_a_pipeline_works(terminal):
     child.expect_exact(b"\nthrEE")
     child.expect_exact(b"$ ")
     child.send(f"{brig} run -- sh -c 'read x; echo got $x' | cat -A\r".encode())
+    child.expect_exact(b"cat -A\r\n")
+    child.send(b"typed\r")
+    child.expect_exact(b"got typed$\r\n")
+    child.send(b"exit\r")
+    child.expect(pexpect.EOF)
+
+
+def test_a_pipeline_works_at_a_terminal_of_somebody_else(terminal):
+    """After su or sudo -u the terminal can be used, and not be opened by its name."""
+    child = terminal.shell(is_own=False)
+    child.send(f"{terminal.brig.exe} run -- sh -c 'read x; echo got $x' | cat -A\r".encode())
     child.expect_exact(b"cat -A\r\n")
     child.send(b"typed\r")
     child.expect_exact(b"got typed$\r\n")

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -685,7 +687,7 @@ static void a_child_is_born_inside(void **state)
 	cg = make(BIT(KILL));
 	assert_true(cgroup_v2_fd(&cg) >= 0);
 	args.cgroup = (uint64_t)cgroup_v2_fd(&cg);
-	pid = sys_clone3(&args);
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		pause();

@@ -1019,7 +1019,6 @@ static int run_in_jail(const char *script)
 	assert_int_equal(event.code, 0);
 	waitpid(keeper.pid, NULL, 0);
 	close(keeper.control);
-	close(keeper.pidfd);
 	landlock_done(&jail.outer);
 	landlock_done(&jail.inner);
 	return status;
