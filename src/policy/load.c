@@ -258,15 +258,12 @@ static int read_own(const struct place *place, const struct node *map, struct po
 	return r;
 }
 
-static int parse_text(struct loading *loading, const struct place *place, const char *text,
-		      size_t len, struct policy *ret_policy, struct err *err)
+static int parse_tree(struct loading *loading, const struct place *place, const struct node *map,
+		      struct policy *ret_policy, struct err *err)
 {
-	_cleanup_(node_freep) struct node *map = NULL;
 	struct policy policy;
-	int r = yaml_parse(place->source, text, len, &map, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (map->kind != NODE_MAP)
 		return err_set(err, -EINVAL, "%s:%u:%u: a policy is a map of keys, found %s",
 			       place->source, map->line, map->column, node_kind_name(map->kind));
@@ -282,6 +279,15 @@ static int parse_text(struct loading *loading, const struct place *place, const 
 	return 0;
 }
 
+static int parse_text(struct loading *loading, const struct place *place, const char *text,
+		      size_t len, struct policy *ret_policy, struct err *err)
+{
+	_cleanup_(node_freep) struct node *map = NULL;
+	int r = yaml_parse(place->source, text, len, &map, err);
+
+	return r < 0 ? r : parse_tree(loading, place, map, ret_policy, err);
+}
+
 static int load_shipped(struct loading *loading, const struct shipped_policy *shipped,
 			struct policy *ret_policy, struct err *err)
 {
@@ -289,7 +295,7 @@ static int load_shipped(struct loading *loading, const struct shipped_policy *sh
 				     .is_shipped = true,
 				     .env = loading->env };
 
-	return parse_text(loading, &place, shipped->text, shipped->len, ret_policy, err);
+	return parse_tree(loading, &place, shipped->tree, ret_policy, err);
 }
 
 static int load_file(struct loading *loading, const char *path, struct policy *ret_policy,

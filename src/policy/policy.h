@@ -184,10 +184,10 @@ enum verdict policy_host_verdict(const struct policy *policy, const char *name,
  * one instead. */
 bool policy_env_allows(const struct words *env, const char *name);
 
-/* The shipped policies, by name, in alphabetical order. */
+/* The shipped policies, by name, in alphabetical order; read when brig was built. */
 struct shipped_policy {
-	const char *name, *text;
-	size_t len;
+	const char *name;
+	const struct node *tree;
 };
 extern const struct shipped_policy shipped_policies[];
 extern const size_t shipped_policy_count;
