@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,15 +38,14 @@ static int place_stdio(const struct jail_command *command)
 
 static int reset_signals(void)
 {
+	/* SIG_DFL, no flags, empty mask, as the kernel has it: libcs refuse to touch the two that
+	 * they use themselves, which may come in ignored like any other. */
+	static const uint64_t standard[4];
 	sigset_t none;
 
-	for (int signal = 1; signal < NSIG; signal++) {
-		const struct sigaction standard = { .sa_handler = SIG_DFL };
-
-		/* SIGKILL, SIGSTOP and those that the libc keeps for itself are refused; nothing to
-		 * reset there. */
-		sigaction(signal, &standard, NULL);
-	}
+	for (int signal = 1; signal <= 64; signal++)
+		if (signal != SIGKILL && signal != SIGSTOP)
+			syscall(SYS_rt_sigaction, signal, standard, NULL, 8);
 	sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL) < 0 ? -errno : 0;
 }
