@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "data/schema.h"
 #include "tier/tier.h"
 
 static const struct option doctor_options[] = {
@@ -147,65 +148,56 @@ static const struct {
 
 static struct node *schema_type(const char *type)
 {
-	_cleanup_(node_freep) struct node *map = node_map(), *both = NULL;
-	int r;
+	static const char *const text_or_null[] = { "string", "null" };
+	_cleanup_(node_freep) struct node *map = node_map();
+	int r = !map ? -ENOMEM
+		: str_ends(type, "|null")
+			? schema_names(map, "type", text_or_null, ARRAY_SIZE(text_or_null))
+			: node_set(map, "type", node_string(type));
 
-	if (!map)
-		return NULL;
-	if (!str_ends(type, "|null"))
-		return node_set(map, "type", node_string(type)) < 0 ? NULL : take_ptr(&map);
-	both = node_list();
-	r = both ? node_add(both, node_string("string")) : -ENOMEM;
-	r = r < 0 ? r : node_add(both, node_string("null"));
-	r = r < 0 ? r : node_set(map, "type", take_ptr(&both));
 	return r < 0 ? NULL : take_ptr(&map);
 }
 
-/* An object with the fields of one list (NULL: the outermost), all of them required. */
-static struct node *schema_object(const char *list)
+/* Adds the fields of one list (NULL: of the object itself), all of them required. */
+static int add_fields(const char *list, struct node *properties, struct node *required)
 {
-	_cleanup_(node_freep) struct node *map = node_map(), *properties = node_map(),
-					  *required = node_list();
-	int r = map && properties && required ? 0 : -ENOMEM;
+	int r = properties && required ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < ARRAY_SIZE(schema_fields) && r == 0; i++) {
-		const char *of = schema_fields[i].list;
+		const char *of = schema_fields[i].list, *name = schema_fields[i].name;
 
-		if (of == list || (of && list && str_equal(of, list))) {
-			r = node_set(properties, schema_fields[i].name,
-				     schema_type(schema_fields[i].type));
-			r = r < 0 ? r : node_add(required, node_string(schema_fields[i].name));
-		}
+		if (of != list && (!of || !list || !str_equal(of, list)))
+			continue;
+		r = node_set(properties, name, schema_type(schema_fields[i].type));
+		r = r < 0 ? r : node_add(required, node_string(name));
 	}
-	r = r < 0 ? r : node_set(map, "type", node_string("object"));
-	r = r < 0 ? r : node_set(map, "additionalProperties", node_bool(false));
-	r = r < 0 ? r : node_set(map, "required", take_ptr(&required));
-	r = r < 0 ? r : node_set(map, "properties", take_ptr(&properties));
-	return r < 0 ? NULL : take_ptr(&map);
+	return r;
 }
 
-static int add_schema_list(struct node *root, const char *list)
+static int add_list(const char *list, struct node *properties, struct node *required)
 {
-	struct node *properties = (struct node *)(uintptr_t)node_get(root, "properties");
-	struct node *required = (struct node *)(uintptr_t)node_get(root, "required");
-	_cleanup_(node_freep) struct node *array = node_map();
-	int r = array ? node_set(array, "type", node_string("array")) : -ENOMEM;
+	_cleanup_(node_freep) struct node *array = node_map(), *item = NULL, *own = node_map(),
+					  *all = node_list();
+	int r = array ? add_fields(list, own, all) : -ENOMEM;
 
-	r = r < 0 ? r : node_set(array, "items", schema_object(list));
+	r = r < 0 ? r : schema_object(take_ptr(&own), take_ptr(&all), &item);
+	r = r < 0 ? r : node_set(array, "type", node_string("array"));
+	r = r < 0 ? r : node_set(array, "items", take_ptr(&item));
 	r = r < 0 ? r : node_set(properties, list, take_ptr(&array));
 	return r < 0 ? r : node_add(required, node_string(list));
 }
 
 static int print_schema(void)
 {
-	_cleanup_(node_freep) struct node *root = schema_object(NULL);
-	int r = root ? node_set(root, "$schema",
-				node_string("https://json-schema.org/draft/2020-12/schema"))
-		     : -ENOMEM;
+	_cleanup_(node_freep) struct node *root = NULL, *properties = node_map(),
+					  *required = node_list();
+	int r = add_fields(NULL, properties, required);
 
-	r = r < 0 ? r : node_set(root, "title", node_string("brig host report"));
-	r = r < 0 ? r : add_schema_list(root, "tiers");
-	r = r < 0 ? r : add_schema_list(root, "host");
+	r = r < 0 ? r : add_list("tiers", properties, required);
+	r = r < 0 ? r : add_list("host", properties, required);
+	r = r < 0 ? r
+		  : schema_document("brig host report", take_ptr(&properties), take_ptr(&required),
+				    &root);
 	return r < 0 ? complain_text("out of memory") : print_json(root);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/sha256.h"
+#include "data/schema.h"
 #include "policy/types.h"
 
 /* The map that a key's last part belongs in: the root, or the section, made when it is missing. */
@@ -128,9 +129,8 @@ static int schema_header(struct node *properties)
 
 int policy_schema(struct node **ret_node)
 {
-	_cleanup_(node_freep) struct node *root = node_map(), *properties = node_map(),
-					  *required = node_list();
-	int r = root && properties && required ? schema_header(properties) : -ENOMEM;
+	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
+	int r = properties && required ? schema_header(properties) : -ENOMEM;
 
 	for (size_t i = 0; i < policy_key_count && r == 0; i++) {
 		struct node *section = schema_section(properties, policy_keys[i].name);
@@ -138,16 +138,7 @@ int policy_schema(struct node **ret_node)
 		r = section ? schema_key(section, &policy_keys[i]) : -ENOMEM;
 	}
 	r = r < 0 ? r : node_add(required, node_string("version"));
-	r = r < 0 ? r
-		  : node_set(root, "$schema",
-			     node_string("https://json-schema.org/draft/2020-12/schema"));
-	r = r < 0 ? r : node_set(root, "title", node_string("brig policy"));
-	r = r < 0 ? r : node_set(root, "type", node_string("object"));
-	r = r < 0 ? r : node_set(root, "additionalProperties", node_bool(false));
-	r = r < 0 ? r : node_set(root, "required", take_ptr(&required));
-	r = r < 0 ? r : node_set(root, "properties", take_ptr(&properties));
-	if (r < 0)
-		return r;
-	*ret_node = take_ptr(&root);
-	return 0;
+	return r < 0 ? r
+		     : schema_document("brig policy", take_ptr(&properties), take_ptr(&required),
+				       ret_node);
 }

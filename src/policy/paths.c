@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "data/schema.h"
 #include "policy/types.h"
 
 static int path_order(const char *a, const char *b)
@@ -352,13 +353,9 @@ static int paths_to_node(const void *field, struct node **ret_node)
 
 static int schema_paths(struct node *schema)
 {
-	_cleanup_(node_freep) struct node *list = node_list();
 	_cleanup_(node_freep) struct node *values = node_map();
-	int r = list && values ? 0 : -ENOMEM;
+	int r = values ? schema_names(values, "enum", access_names, ACCESS_COUNT) : -ENOMEM;
 
-	for (size_t i = 0; i < ACCESS_COUNT && r == 0; i++)
-		r = node_add(list, node_string(access_names[i]));
-	r = r < 0 ? r : node_set(values, "enum", take_ptr(&list));
 	r = r < 0 ? r : node_set(schema, "type", node_string("object"));
 	return r < 0 ? r : node_set(schema, "additionalProperties", take_ptr(&values));
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "data/schema.h"
 #include "policy/types.h"
 
 const char *const isolation_names[ISOLATION_COUNT] = {
@@ -106,14 +107,10 @@ static int parse_name(const struct place *place, const struct node *node, const 
 			   buf_text(&all));
 }
 
-static int schema_names(struct node *schema, const char *const *names, size_t count)
+/* Without the first, which is "unset". */
+static int schema_choice(struct node *schema, const char *const *names, size_t count)
 {
-	_cleanup_(node_freep) struct node *list = node_list();
-	int r = 0;
-
-	for (size_t i = 1; i < count && r == 0; i++)
-		r = list ? node_add(list, node_string(names[i])) : -ENOMEM;
-	return r < 0 ? r : node_set(schema, "enum", take_ptr(&list));
+	return schema_names(schema, "enum", names + 1, count - 1);
 }
 
 static int merge_int(void *field, const void *later)
@@ -167,7 +164,7 @@ static int isolation_to_node(const void *field, struct node **ret_node)
 
 static int schema_isolation(struct node *schema)
 {
-	return schema_names(schema, isolation_names, ISOLATION_COUNT);
+	return schema_choice(schema, isolation_names, ISOLATION_COUNT);
 }
 
 const struct type_ops isolation_ops = { parse_isolation,   merge_int,        narrow_isolation,
@@ -200,7 +197,7 @@ static int on_deny_to_node(const void *field, struct node **ret_node)
 
 static int schema_on_deny(struct node *schema)
 {
-	return schema_names(schema, on_deny_names, ARRAY_SIZE(on_deny_names));
+	return schema_choice(schema, on_deny_names, ARRAY_SIZE(on_deny_names));
 }
 
 const struct type_ops on_deny_ops = { parse_on_deny,  merge_int,  narrow_on_deny, on_deny_to_node,
@@ -229,7 +226,7 @@ static int record_to_node(const void *field, struct node **ret_node)
 
 static int schema_record(struct node *schema)
 {
-	return schema_names(schema, record_names, ARRAY_SIZE(record_names));
+	return schema_choice(schema, record_names, ARRAY_SIZE(record_names));
 }
 
 const struct type_ops record_ops = { parse_record,  merge_int,  narrow_record, record_to_node,

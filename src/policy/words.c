@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "data/schema.h"
 #include "policy/types.h"
 
 #define WORDS_MAX \
@@ -327,13 +328,9 @@ static int check_known(const struct place *place, const struct node *node, const
 
 static int schema_known(struct node *schema, const char *const *names, size_t count)
 {
-	_cleanup_(node_freep) struct node *list = node_list();
 	_cleanup_(node_freep) struct node *item = node_map();
-	int r = list && item ? 0 : -ENOMEM;
+	int r = item ? schema_names(item, "enum", names, count) : -ENOMEM;
 
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = node_add(list, node_string(names[i]));
-	r = r < 0 ? r : node_set(item, "enum", take_ptr(&list));
 	return r < 0 ? r : schema_words(schema, take_ptr(&item));
 }
 

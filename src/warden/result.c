@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/str.h"
+#include "data/schema.h"
 #include "output/text.h"
 
 const char *const reason_names[REASON_COUNT] = {
@@ -239,9 +240,9 @@ int result_to_node(const struct result *result, struct node **ret_node)
 
 static int schema_list_of(struct node *schema, const char *const keys[], size_t count)
 {
-	_cleanup_(node_freep) struct node *item = node_map(), *properties = node_map(),
+	_cleanup_(node_freep) struct node *item = NULL, *properties = node_map(),
 					  *required = node_list();
-	int r = item && properties && required ? 0 : -ENOMEM;
+	int r = properties && required ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < count && r == 0; i++) {
 		_cleanup_(node_freep) struct node *text = node_map();
@@ -250,23 +251,9 @@ static int schema_list_of(struct node *schema, const char *const keys[], size_t 
 		r = r < 0 ? r : node_set(properties, keys[i], take_ptr(&text));
 		r = r < 0 ? r : node_add(required, node_string(keys[i]));
 	}
-	r = r < 0 ? r : node_set(item, "type", node_string("object"));
-	r = r < 0 ? r : node_set(item, "required", take_ptr(&required));
-	r = r < 0 ? r : node_set(item, "additionalProperties", node_bool(false));
-	r = r < 0 ? r : node_set(item, "properties", take_ptr(&properties));
+	r = r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), &item);
 	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
 	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
-}
-
-static int schema_names(struct node *schema, const char *key, const char *const names[],
-			size_t count)
-{
-	_cleanup_(node_freep) struct node *list = node_list();
-	int r = list ? 0 : -ENOMEM;
-
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = node_add(list, node_string(names[i]));
-	return r < 0 ? r : node_set(schema, key, take_ptr(&list));
 }
 
 static int schema_shape(struct node *schema, enum shape shape)
@@ -294,9 +281,8 @@ static int schema_shape(struct node *schema, enum shape shape)
 
 int result_schema(struct node **ret_node)
 {
-	_cleanup_(node_freep) struct node *root = node_map(), *properties = node_map(),
-					  *required = node_list();
-	int r = root && properties && required ? 0 : -ENOMEM;
+	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
+	int r = properties && required ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++) {
 		_cleanup_(node_freep) struct node *schema = node_map();
@@ -307,16 +293,7 @@ int result_schema(struct node **ret_node)
 		r = r < 0 ? r : node_set(properties, fields[i].name, take_ptr(&schema));
 		r = r < 0 ? r : node_add(required, node_string(fields[i].name));
 	}
-	r = r < 0 ? r
-		  : node_set(root, "$schema",
-			     node_string("https://json-schema.org/draft/2020-12/schema"));
-	r = r < 0 ? r : node_set(root, "title", node_string("brig result"));
-	r = r < 0 ? r : node_set(root, "type", node_string("object"));
-	r = r < 0 ? r : node_set(root, "additionalProperties", node_bool(false));
-	r = r < 0 ? r : node_set(root, "required", take_ptr(&required));
-	r = r < 0 ? r : node_set(root, "properties", take_ptr(&properties));
-	if (r < 0)
-		return r;
-	*ret_node = take_ptr(&root);
-	return 0;
+	return r < 0 ? r
+		     : schema_document("brig result", take_ptr(&properties), take_ptr(&required),
+				       ret_node);
 }

@@ -37,11 +37,6 @@ static void use_terminal(struct streams *streams, struct terminal *terminal, boo
 	}
 }
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
-
 /*
  * A socket that is not tied to one peer would be a way out: no filter sees where a datagram on it
  * goes. Pairs and accepted connections of the UNIX family are tied.
@@ -61,41 +56,54 @@ static bool is_loose_socket(int fd)
 	       getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0;
 }
 
+/* Output that is captured, counted or would go to a loose socket comes to us by a pipe. A terminal
+ * is replaced. */
+static int open_outputs(const struct streams_request *request, struct streams *s, struct err *err)
+{
+	bool relayed = request->capture || request->limit != UINT64_MAX;
+	struct buf *captures[] = { NULL, request->out, request->err };
+
+	for (int fd = 1; fd < 3; fd++) {
+		struct stream *stream = &s->items[fd == 1 ? STREAM_OUT : STREAM_ERR];
+		int r;
+
+		if (!request->capture && (isatty(fd) || !(relayed || is_loose_socket(fd))))
+			continue;
+		r = open_pipe(s, fd, stream, err);
+		if (r < 0)
+			return r;
+		if (request->capture)
+			stream->capture = captures[fd];
+		else
+			stream->to = fd;
+	}
+	return 0;
+}
+
+/* main() has filled the gaps among 0, 1 and 2. */
 int streams_open(const struct streams_request *request, struct terminal *terminal,
 		 struct streams *ret_streams, struct err *err)
 {
 	struct streams *s = ret_streams;
-	bool relayed = request->capture || request->limit != UINT64_MAX;
-	struct buf *captures[] = { NULL, request->out, request->err };
+	int r;
 
 	*s = STREAMS_NONE;
 	s->limit = request->limit;
-	for (int fd = 0; fd < 3; fd++)
-		s->stdio[fd] = is_open(fd) ? fd : -EBADF;
-	if (request->capture && isatty(0))
-		s->stdio[0] = -EBADF;
 	if (is_loose_socket(0))
 		return err_set(err, -EPERM,
 			       "standard input is a network or datagram socket, which would be a "
 			       "way out of the "
 			       "sandbox: pipe it in (cat | brig run ...)");
-	for (int fd = 1; fd < 3; fd++) {
-		struct stream *stream = &s->items[fd == 1 ? STREAM_OUT : STREAM_ERR];
-		int r;
-
-		if (!(relayed || is_loose_socket(fd)) || (!request->capture && isatty(fd)))
-			continue;
-		r = open_pipe(s, fd, stream, err);
-		if (r < 0)
-			return r;
-		stream->to = request->capture ? -EBADF : is_open(fd) ? fd : -EBADF;
-		stream->capture = request->capture ? captures[fd] : NULL;
-	}
-	if (terminal->master < 0)
-		return 0;
+	for (int fd = 0; fd < 3; fd++)
+		s->stdio[fd] = fd;
+	if (request->capture && isatty(0))
+		s->stdio[0] = -EBADF;
+	r = open_outputs(request, s, err);
+	if (r < 0 || terminal->master < 0)
+		return r;
 	use_terminal(s, terminal, request->is_raw);
 	for (int fd = 0; fd < 3; fd++)
-		if (!s->owned[fd] && s->stdio[fd] == fd && isatty(fd))
+		if (s->stdio[fd] == fd && isatty(fd))
 			s->stdio[fd] = terminal->slave;
 	if (terminal->input >= 0)
 		s->stdio[0] = terminal->input;

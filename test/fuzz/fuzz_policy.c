@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct policy_env env = { .cwd = "/work/project", .home = "/home/u" };
+static const struct policy_env env = { .cwd = "/srv/project", .home = "/home/u" };
 
 static void require(bool holds)
 {

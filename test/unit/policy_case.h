@@ -9,7 +9,7 @@
 
 #include "policy/policy.h"
 
-static const struct policy_env case_env = { .cwd = "/work/project", .home = "/home/u" };
+static const struct policy_env case_env = { .cwd = "/srv/project", .home = "/home/u" };
 
 /* Must be valid; the caller releases it. */
 static inline void case_parse(const char *text, struct policy *ret_policy)

@@ -14,7 +14,7 @@
 
 /* A folder of the user's own policies, as config_home. */
 static char folder[] = "/tmp/brig-test-load-XXXXXX";
-static struct policy_env folder_env = { .cwd = "/work/project", .home = "/home/u" };
+static struct policy_env folder_env = { .cwd = "/srv/project", .home = "/home/u" };
 static struct strv made;
 
 static int make_folder(void **state)
@@ -220,7 +220,7 @@ static void shipped_policies_are_ready(void **state)
 /* A service may have no home: then there is nothing of it to open or to close. */
 static void shipped_policies_need_no_home(void **state)
 {
-	const struct policy_env env = { .cwd = "/work/project" };
+	const struct policy_env env = { .cwd = "/srv/project" };
 
 	(void)state;
 	for (size_t i = 0; i < shipped_policy_count; i++) {

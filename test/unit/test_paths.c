@@ -195,18 +195,18 @@ static void paths_become_absolute(void **state)
 		const char *text, *path; /* NULL: refused, */
 		const char *wrong;       /* with these words */
 	} rows[] = {
-		{ ".", "/work/project", NULL },
-		{ "./", "/work/project", NULL },
-		{ "./x", "/work/project/x", NULL },
-		{ "x", "/work/project/x", NULL },
-		{ "x//y/", "/work/project/x/y", NULL },
-		{ "x/./y/.", "/work/project/x/y", NULL },
-		{ "...", "/work/project/...", NULL },
-		{ "..x", "/work/project/..x", NULL },
-		{ ".x", "/work/project/.x", NULL },
-		{ "..", "/work", NULL },
-		{ "../x", "/work/x", NULL },
-		{ "./../x", "/work/x", NULL },
+		{ ".", "/srv/project", NULL },
+		{ "./", "/srv/project", NULL },
+		{ "./x", "/srv/project/x", NULL },
+		{ "x", "/srv/project/x", NULL },
+		{ "x//y/", "/srv/project/x/y", NULL },
+		{ "x/./y/.", "/srv/project/x/y", NULL },
+		{ "...", "/srv/project/...", NULL },
+		{ "..x", "/srv/project/..x", NULL },
+		{ ".x", "/srv/project/.x", NULL },
+		{ "..", "/srv", NULL },
+		{ "../x", "/srv/x", NULL },
+		{ "./../x", "/srv/x", NULL },
 		{ "..//../x", "/x", NULL },
 		{ "../..", "/", NULL },
 		{ "../../../..", "/", NULL },
@@ -218,8 +218,8 @@ static void paths_become_absolute(void **state)
 		{ "~", "/home/u", NULL },
 		{ "~/", "/home/u", NULL },
 		{ "~/x", "/home/u/x", NULL },
-		{ "x/~", "/work/project/x/~", NULL },
-		{ "./~", "/work/project/~", NULL },
+		{ "x/~", "/srv/project/x/~", NULL },
+		{ "./~", "/srv/project/~", NULL },
 		{ "", NULL, "is empty" },
 		{ "~other", NULL, "another user's home" },
 		{ "~other/x", NULL, "another user's home" },
@@ -391,9 +391,9 @@ static void later_rules_win_and_an_empty_map_clears(void **state)
 
 	/* The clearing of one that is extended holds for what it extends, not for its neighbour. */
 	case_parse("version: 1\nextends: [build, agent]\n", &policy);
-	assert_int_equal(policy_path_access(&policy.fs, "/work/project/x", &rule), ACCESS_WRITE);
+	assert_int_equal(policy_path_access(&policy.fs, "/srv/project/x", &rule), ACCESS_WRITE);
 	assert_string_equal(rule->origin.source, "build");
-	assert_int_equal(policy_path_access(&policy.fs, "/work/project/.git/hooks/x", &rule),
+	assert_int_equal(policy_path_access(&policy.fs, "/srv/project/.git/hooks/x", &rule),
 			 ACCESS_READ);
 	assert_string_equal(rule->origin.source, "agent");
 	policy_done(&policy);
