@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <getopt.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,9 +42,16 @@ static void on_alarm(int signal)
 		kill(running, SIGKILL);
 }
 
+/* setns puts us into the root of the new namespace; the cases run where the bench was started. */
 static int enter_mounts(int fd)
 {
-	return fd >= 0 && setns(fd, CLONE_NEWNS) < 0 ? -errno : 0;
+	char cwd[PATH_MAX];
+
+	if (fd < 0)
+		return 0;
+	if (!getcwd(cwd, sizeof(cwd)) || setns(fd, CLONE_NEWNS) < 0 || chdir(cwd) < 0)
+		return -errno;
+	return 0;
 }
 
 static int start(const struct bench_case *item, pid_t *ret_pid)

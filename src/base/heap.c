@@ -17,8 +17,8 @@
 
 #define STEP         16u /* alignment, and the step of the small sizes */
 #define SMALL_MAX    1024u
-#define LARGE_MAX    (64u << 10)  /* what is larger has a mapping of its own */
-#define ARENA_FIRST  (160u << 10) /* what a start needs, populated at once */
+#define LARGE_MAX    (64u << 10) /* what is larger has a mapping of its own */
+#define ARENA_FIRST  (32u << 10) /* what a start needs, populated at once */
 #define ARENA_NEXT   (1024u << 10)
 #define SMALL_COUNT  (SMALL_MAX / STEP)
 #define CLASS_COUNT  (SMALL_COUNT + 6) /* 2K, 4K, ... 64K */

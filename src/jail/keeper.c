@@ -362,7 +362,10 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 		} else {
 			event.news = KEEPER_STARTED;
 			event.pid = watch.first;
-			tell(control, &event);
+			/* Only at a terminal does the warden need to know; elsewhere it can sleep
+			 * on. */
+			if (command->terminal >= 0)
+				tell(control, &event);
 			watch_first(&watch);
 		}
 	}

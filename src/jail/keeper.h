@@ -87,7 +87,7 @@ struct keeper_request {
 };
 
 enum keeper_news {
-	KEEPER_STARTED,  /* pid; the workload's program is running */
+	KEEPER_STARTED,  /* pid; the program is running (told only where it has a terminal) */
 	KEEPER_FAILED,   /* the start failed: step, code */
 	KEEPER_STOPPED,  /* the first process was stopped: code is the signal */
 	KEEPER_EXITED,   /* the first process ended, others are still to be: code as from wait */
