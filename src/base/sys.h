@@ -58,8 +58,8 @@ int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint
 int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to);
 
 /*
- * Drops every capability, and what uid 0 means at execve; uid and gid stay. Those in keep (bit set) can
- * be raised again by this process, and by nothing that it executes.
+ * Drops every capability, and what uid 0 means at execve; uid and gid stay. Those in keep (bit set)
+ * can be raised again by this process, and by nothing that it executes.
  */
 int sys_drop_capabilities(uint64_t keep);
 int sys_raise_capabilities(uint64_t kept);

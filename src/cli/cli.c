@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,14 @@ size_t verb_list(const struct verb *const **ret_verbs)
 	return ARRAY_SIZE(verb_table);
 }
 
+/* HOME may be unset or wrong; the rules that protect a home must hold all the same. */
+static bool home_of_user(char path[static PATH_MAX])
+{
+	const struct passwd *user = getpwuid(geteuid());
+
+	return user && user->pw_dir && user->pw_dir[0] == '/' && realpath(user->pw_dir, path);
+}
+
 int policy_env_here(struct policy_env *ret_env, struct err *err)
 {
 	static char cwd[PATH_MAX], home[PATH_MAX], config[PATH_MAX];
@@ -149,7 +158,7 @@ int policy_env_here(struct policy_env *ret_env, struct err *err)
 		return err_errno(err, -errno, "cannot tell the working directory");
 	/* Resolved, so that rules for a home behind a symbolic link mean the same files as the
 	 * working directory. */
-	if (value && value[0] == '/' && realpath(value, home))
+	if ((value && value[0] == '/' && realpath(value, home)) || home_of_user(home))
 		env.home = home;
 	if (xdg && xdg[0] == '/')
 		snprintf(config, sizeof(config), "%s/brig", xdg);

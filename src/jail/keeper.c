@@ -27,6 +27,10 @@
 
 #define REAP_MAX 256 /* in one go */
 
+/* How much later than the warden's deadline ours is: only a warden that is stopped or stuck misses
+ * its own. */
+#define LATE_MS 1000
+
 const char *const keeper_steps[STEP_COUNT] = {
 	[STEP_PRIVILEGES] = "dropping privileges",
 	[STEP_AFFINITY] = "setting the CPU affinity",
@@ -130,7 +134,8 @@ static int end_all(bool scoped, int signals, pid_t first, int control,
 struct watch {
 	pid_t first;
 	int control, signals;
-	bool ended, scoped;
+	bool ended, scoped, late;
+	uint64_t deadline;        /* UINT64_MAX: none */
 	bool more;                /* children that are still to be reaped */
 	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
@@ -177,6 +182,16 @@ static bool look_after_children(struct watch *watch)
 	return r == 0;
 }
 
+static int time_left(const struct watch *watch)
+{
+	uint64_t now;
+
+	if (watch->deadline == UINT64_MAX)
+		return -1;
+	now = now_ms();
+	return now >= watch->deadline ? 0 : (int)MIN(watch->deadline - now, (uint64_t)1000000);
+}
+
 static void watch_first(struct watch *watch)
 {
 	for (;;) {
@@ -186,10 +201,14 @@ static void watch_first(struct watch *watch)
 			{ .fd = watch->mediator.listener, .events = POLLIN },
 		};
 
-		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : -1) < 0) {
+		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : time_left(watch)) < 0) {
 			if (errno != EINTR)
 				return;
 			continue;
+		}
+		if (now_ms() >= watch->deadline) {
+			watch->late = true;
+			return;
 		}
 		if ((fds[1].revents || watch->more) && !look_after_children(watch))
 			return;
@@ -331,10 +350,11 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 					     .writable = jail->writable,
 					     .writable_count = jail->writable_count,
 					     .readable = jail->readable,
-					     .readable_count = jail->readable_count } };
+					     .readable_count = jail->readable_count,
+					     .scoped = jail->outer.fd >= 0 } };
 	struct keeper_event event = { .news = KEEPER_FINISHED };
 	struct launch_failure failure = { 0 };
-	sigset_t children;
+	sigset_t children, all;
 	int step, code = 0;
 
 	/* Its own session: signals to the caller's terminal or group are the warden's business. */
@@ -343,8 +363,10 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	sigemptyset(&children);
 	sigaddset(&children, SIGCHLD);
-	/* Without this the signal is dropped before the descriptor sees it. */
-	sigprocmask(SIG_BLOCK, &children, NULL);
+	/* All of them: a process of the sandbox that joins our group can make the kernel send it
+	 * SIGTTIN. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
 	watch.signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
 	step = watch.signals < 0 ? STEP_FORK : enclose(jail, warden, &code);
 	if (step < 0 && command->terminal >= 0 && ioctl(command->terminal, TIOCSCTTY, 0) < 0) {
@@ -362,6 +384,9 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 		} else {
 			event.news = KEEPER_STARTED;
 			event.pid = watch.first;
+			watch.deadline = jail->wall_ms == UINT64_MAX
+						 ? UINT64_MAX
+						 : now_ms() + jail->wall_ms + LATE_MS;
 			/* Only at a terminal does the warden need to know; elsewhere it can sleep
 			 * on. */
 			if (command->terminal >= 0)
@@ -373,7 +398,15 @@ _Noreturn static void keeper_main(const struct jail *jail, const struct jail_com
 	if (watch.ended && reap(watch.first, control, &watch.exit, &watch.more) != -ECHILD)
 		tell(control, &watch.exit);
 	code = end_all(watch.scoped, watch.signals, watch.first, control, &watch.exit);
+	/* What the sandbox left in its folder is not its running time, and may take long to remove.
+	 */
+	if (jail->scratch.dir >= 0 &&
+	    unlinkat(jail->scratch.parent, jail->scratch.name, AT_REMOVEDIR) < 0) {
+		event = (struct keeper_event){ .news = KEEPER_EMPTY };
+		tell(control, &event);
+	}
 	event.news = KEEPER_FINISHED;
+	event.is_late = watch.late;
 	event.has_status = watch.exit.news == KEEPER_EXITED;
 	event.status = watch.exit.code;
 	event.code = scratch_remove(&jail->scratch);
@@ -458,10 +491,9 @@ int descendants_kill(uint64_t timeout_ms)
 			kill(pids[i], SIGSTOP);
 		for (size_t i = 0; i < count; i++)
 			kill(pids[i], SIGKILL);
-		while (waitpid(-1, NULL, WNOHANG) > 0)
-			;
-		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
-			return 0;
+		for (int i = 0; i < REAP_MAX; i++)
+			if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+				return 0;
 		if (now_ms() > deadline)
 			return -ETIME;
 		nanosleep(&pause, NULL);

@@ -62,6 +62,8 @@ struct jail {
 	struct scratch scratch;
 	struct jail_rlimit rlimits[JAIL_MAX_RLIMITS];
 	unsigned int rlimit_count;
+	uint64_t wall_ms; /* UINT64_MAX: none. The warden keeps this deadline; the keeper, if that
+			     does not */
 	bool has_affinity;
 	cpu_set_t affinity;
 };
@@ -91,6 +93,7 @@ enum keeper_news {
 	KEEPER_FAILED,   /* the start failed: step, code */
 	KEEPER_STOPPED,  /* the first process was stopped: code is the signal */
 	KEEPER_EXITED,   /* the first process ended, others are still to be: code as from wait */
+	KEEPER_EMPTY,    /* no process is left, the private folder is being removed */
 	KEEPER_FINISHED, /* nothing is left: usage of all, the first one's status; code of the
 			    clean-up */
 };
@@ -100,6 +103,7 @@ struct keeper_event {
 	int step; /* enum keeper_step of a failure */
 	int code;
 	pid_t pid;
+	bool is_late;    /* KEEPER_FINISHED: ended by the keeper's own deadline */
 	bool has_status; /* KEEPER_FINISHED: status of the first process, as from wait */
 	int status;
 	struct rusage usage;

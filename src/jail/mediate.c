@@ -192,12 +192,11 @@ static bool is_memfd(const struct request *rq, const char *path)
 }
 
 /* Objects that are in no tree and belong to whoever holds them. Other kinds without a place,
- * namespaces among them, are the kernel's and everybody's. */
+ * namespaces among them, are the kernel's and everybody's; a pipe may be the caller's, whose mode
+ * keeps the sandbox from opening its other end. */
 static bool is_private(const struct request *rq, const char *path)
 {
-	if (path[0] != '/')
-		return S_ISFIFO(rq->st.st_mode) || S_ISSOCK(rq->st.st_mode);
-	return is_memfd(rq, path);
+	return path[0] != '/' ? S_ISSOCK(rq->st.st_mode) : is_memfd(rq, path);
 }
 
 static bool is_device(const struct request *rq)
@@ -279,9 +278,11 @@ static int carry_out(const struct mediator *m, const struct call *call,
 }
 
 /* Only a number is judged, and a number does not change behind our back. */
-static int judge_process(const struct call *call, const struct seccomp_notif *notif)
+static int judge_process(const struct mediator *m, const struct call *call,
+			 const struct seccomp_notif *notif)
 {
-	int r = target_descends((pid_t)notif->data.args[call->first], getpid());
+	pid_t pid = (pid_t)notif->data.args[call->first];
+	int r = m->scoped ? target_is_reachable(pid) : target_descends(pid, getpid());
 
 	return r < 0 ? r : r == 0 ? -EPERM : 0;
 }
@@ -316,7 +317,7 @@ int mediator_answer(const struct mediator *m)
 	else if (call->act)
 		r = carry_out(m, call, &notif);
 	else
-		r = judge_process(call, &notif);
+		r = judge_process(m, call, &notif);
 	answer.error = MIN(r, 0);
 	answer.val = MAX(r, 0);
 	if (r == 0 && call && !call->act)

@@ -39,6 +39,7 @@
 #ifndef BRIG_JAIL_MEDIATE_H
 #define BRIG_JAIL_MEDIATE_H
 
+#include <stdbool.h>
 #include "base/macro.h"
 
 /* The lists are canonical absolute paths; readable includes the writable ones. Both stay the
@@ -49,6 +50,7 @@ struct mediator {
 	size_t writable_count;
 	const char *const *readable;
 	size_t readable_count;
+	bool scoped; /* we are in a domain that confines signals to the sandbox */
 };
 
 /* Answers one notification. -EAGAIN when none is pending, -ENOENT when the target went away, -EPIPE

@@ -179,7 +179,8 @@ int scratch_remove(const struct scratch *scratch)
 	struct stat top;
 	int r;
 
-	if (scratch->dir < 0 || unlinkat(scratch->parent, scratch->name, AT_REMOVEDIR) == 0)
+	if (scratch->dir < 0 || unlinkat(scratch->parent, scratch->name, AT_REMOVEDIR) == 0 ||
+	    errno == ENOENT)
 		return 0;
 	if (fstat(scratch->dir, &top) < 0 || fchmod(scratch->dir, 0700) < 0)
 		return -errno;

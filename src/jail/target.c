@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -147,4 +148,13 @@ int target_descends(pid_t pid, pid_t ancestor)
 		pid = parent;
 	}
 	return 0;
+}
+
+int target_is_reachable(pid_t pid)
+{
+	if (pid <= 0 || pid == getpid())
+		return 0;
+	if (kill(pid, 0) == 0)
+		return 1;
+	return errno == ESRCH ? -ESRCH : 0;
 }

@@ -37,6 +37,12 @@
 [[nodiscard]] int target_process(pid_t tid, pid_t *ret_pid);
 
 /* 1 when a process or thread descends from ancestor, 0 when not, -ESRCH when there is none. */
+/*
+ * The same question for a caller whose Landlock domain lets signals reach its descendants and
+ * nobody else: one call, whatever the depth of the tree.
+ */
+[[nodiscard]] int target_is_reachable(pid_t pid);
+
 [[nodiscard]] int target_descends(pid_t pid, pid_t ancestor);
 
 #endif

@@ -13,6 +13,8 @@
 #include "data/schema.h"
 #include "policy/types.h"
 
+#define PATHS_MAX 2048 /* in one file */
+
 static int path_order(const char *a, const char *b)
 {
 	for (;; a++, b++) {
@@ -238,6 +240,8 @@ static int parse_paths(const struct place *place, const struct node *node, void 
 				   node_kind_name(node->kind));
 	if (node->count == 0)
 		rules->cleared = true;
+	if (node->count > PATHS_MAX)
+		return place_error(place, node, err, "has more than %d entries", PATHS_MAX);
 	for (size_t i = 0; i < node->count; i++) {
 		const struct node_entry *entry = &node->entries[i];
 		const struct node at = { .line = entry->line, .column = entry->column };

@@ -202,7 +202,7 @@ static int limit_cpu_time(const struct limits *limits, struct process_jail *pj, 
 		   counted ? cgroup_mechanism(&pj->jail.cgroup, CGROUP_CPUACCT)
 			   : "rlimit and watch",
 		   counted ? "%s together, checked every 50 ms"
-			   : "%s each process, and together every 50 ms",
+			   : "%s each process; their sum as far as parents wait for children",
 		   text);
 	return 0;
 }

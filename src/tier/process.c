@@ -113,7 +113,8 @@ int process_prepare(const struct process_request *request, struct process_jail *
 	pj->jail = (struct jail){ .outer = LANDLOCK_NONE,
 				  .inner = LANDLOCK_NONE,
 				  .cgroup = CGROUP_NONE,
-				  .scratch = SCRATCH_NONE };
+				  .scratch = SCRATCH_NONE,
+				  .wall_ms = request->policy->limits.wall };
 	pj->granted = (struct files_granted){ 0 };
 	pj->report.count = 0;
 	pj->watch = (struct process_watch){ 0 };

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -56,6 +59,30 @@ static bool is_loose_socket(int fd)
 	       getpeername(fd, (struct sockaddr *)&peer, &peer_len) < 0;
 }
 
+/*
+ * Either end of an anonymous pipe can be opened from the other through /proc/self/fd, and Landlock
+ * does not see it: the sandbox could write into what feeds the caller's shell, or read what others
+ * print. Output goes through a pipe of our own. Input stays the caller's (reading ahead would eat
+ * what the next command is to read) and loses the write permission that opening it again needs; the
+ * mediator keeps it lost.
+ */
+static bool is_anonymous_pipe(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
+static int protect_input(struct err *err)
+{
+	struct stat st;
+
+	/* A pipe of another user cannot be opened by us at all. */
+	if (!is_anonymous_pipe(0) || fstat(0, &st) < 0 || st.st_uid != geteuid())
+		return 0;
+	return fchmod(0, 0400) < 0 ? err_errno(err, -errno, "cannot protect standard input") : 0;
+}
+
 /* Output that is captured, counted or would go to a loose socket comes to us by a pipe. A terminal
  * is replaced. */
 static int open_outputs(const struct streams_request *request, struct streams *s, struct err *err)
@@ -67,7 +94,8 @@ static int open_outputs(const struct streams_request *request, struct streams *s
 		struct stream *stream = &s->items[fd == 1 ? STREAM_OUT : STREAM_ERR];
 		int r;
 
-		if (!request->capture && (isatty(fd) || !(relayed || is_loose_socket(fd))))
+		if (!request->capture &&
+		    (isatty(fd) || !(relayed || is_loose_socket(fd) || is_anonymous_pipe(fd))))
 			continue;
 		r = open_pipe(s, fd, stream, err);
 		if (r < 0)
@@ -94,6 +122,9 @@ int streams_open(const struct streams_request *request, struct terminal *termina
 			       "standard input is a network or datagram socket, which would be a "
 			       "way out of the "
 			       "sandbox: pipe it in (cat | brig run ...)");
+	r = protect_input(err);
+	if (r < 0)
+		return r;
 	for (int fd = 0; fd < 3; fd++)
 		s->stdio[fd] = fd;
 	if (request->capture && isatty(0))
@@ -105,8 +136,8 @@ int streams_open(const struct streams_request *request, struct terminal *termina
 	for (int fd = 0; fd < 3; fd++)
 		if (s->stdio[fd] == fd && isatty(fd))
 			s->stdio[fd] = terminal->slave;
-	if (terminal->input >= 0)
-		s->stdio[0] = terminal->input;
+	if (terminal->outer == 0 && !terminal->is_interactive)
+		s->stdio[0] = -EBADF;
 	return 0;
 }
 
@@ -116,7 +147,6 @@ void streams_started(struct streams *streams, struct terminal *terminal)
 		if (streams->owned[fd])
 			streams->stdio[fd] = fd_close(streams->stdio[fd]);
 	terminal->slave = fd_close(terminal->slave);
-	terminal->input = fd_close(terminal->input);
 }
 
 static bool is_waiting(const struct streams *streams, const struct stream *stream)
@@ -278,9 +308,10 @@ void streams_done(struct streams *streams)
 	struct stream *terminal = &streams->items[STREAM_TERMINAL];
 	_cleanup_(buf_done) struct buf rest = BUF(INERT_FINISH_MAX);
 
+	/* One try: the terminal may be one that nobody reads. */
 	if (terminal->to >= 0 && terminal->is_inert && inert_finish(&terminal->inert, &rest) == 0 &&
 	    rest.len > 0)
-		(void)!fd_write_all(terminal->to, buf_text(&rest), rest.len);
+		(void)!write(terminal->to, buf_text(&rest), rest.len);
 	for (int fd = 0; fd < 3; fd++)
 		if (streams->owned[fd])
 			streams->stdio[fd] = fd_close(streams->stdio[fd]);

@@ -58,15 +58,20 @@ static int copy_settings(struct terminal *t, struct err *err)
 }
 
 /*
- * Reading only: the descriptor that we were given could mostly be written as well. After su or
- * setpriv the device belongs to another user, and only the name for "my terminal" opens it.
+ * A description of our own that does not block: a terminal that nobody reads must not hold us up,
+ * and O_NONBLOCK on the one we were given would hit everybody who shares it. After su the device
+ * belongs to another user, and only the name for "my terminal" opens it.
  */
-static int open_input(struct terminal *t, struct err *err)
+static int open_sink(int fd)
 {
-	t->input = open("/proc/self/fd/0", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-	if (t->input < 0)
-		t->input = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
-	return t->input < 0 ? err_errno(err, -errno, "cannot open the terminal for reading") : 0;
+	char path[32];
+	int sink;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	sink = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	if (sink < 0)
+		sink = open("/dev/tty", O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+	return sink < 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : sink;
 }
 
 int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *err)
@@ -82,12 +87,10 @@ int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *e
 		*ret_terminal = t;
 		return 0;
 	}
-	t.sink = (use & 2) && isatty(1) ? 1 : (use & 4) && isatty(2) ? 2 : t.outer;
+	t.sink = open_sink((use & 2) && isatty(1) ? 1 : (use & 4) && isatty(2) ? 2 : t.outer);
 	t.is_interactive = t.outer == 0 && !in_pipeline;
 	r = open_pair(&t, err);
 	r = r < 0 ? r : copy_settings(&t, err);
-	if (r == 0 && t.outer == 0 && !t.is_interactive)
-		r = open_input(&t, err);
 	if (r < 0) {
 		terminal_done(&t);
 		return r;
@@ -114,7 +117,7 @@ void terminal_enter(struct terminal *terminal)
 	if (tcgetpgrp(terminal->outer) != getpgrp())
 		return;
 	cfmakeraw(&raw);
-	terminal->is_raw = tcsetattr(terminal->outer, TCSADRAIN, &raw) == 0;
+	terminal->is_raw = tcsetattr(terminal->outer, TCSANOW, &raw) == 0;
 }
 
 void terminal_leave(struct terminal *terminal)
@@ -122,7 +125,7 @@ void terminal_leave(struct terminal *terminal)
 	if (!terminal->is_raw)
 		return;
 	terminal->is_raw = false;
-	tcsetattr(terminal->outer, TCSADRAIN, &terminal->saved);
+	tcsetattr(terminal->outer, TCSANOW, &terminal->saved);
 }
 
 static bool ignores_interrupt(pid_t pid)
@@ -155,5 +158,5 @@ void terminal_done(struct terminal *terminal)
 	terminal_leave(terminal);
 	terminal->master = fd_close(terminal->master);
 	terminal->slave = fd_close(terminal->slave);
-	terminal->input = fd_close(terminal->input);
+	terminal->sink = fd_close(terminal->sink);
 }

@@ -25,21 +25,16 @@
 
 struct terminal {
 	int outer;  /* the user's terminal: 0, 1 or 2; -EBADF when none of them is one */
-	int sink;   /* where output goes: 1, 2 or outer */
+	int sink;   /* where output goes: a non-blocking description of the terminal */
 	int master; /* our side of the pseudo-terminal */
 	int slave;  /* the sandbox's side, until it is started */
-	int input;  /* standard input of a pipeline, or -EBADF */
 	bool is_interactive;
 	bool is_raw; /* the user's terminal is in raw mode now */
 	struct termios saved;
 };
 
-#define TERMINAL_NONE                         \
-	((struct terminal){ .outer = -EBADF,  \
-			    .sink = -EBADF,   \
-			    .master = -EBADF, \
-			    .slave = -EBADF,  \
-			    .input = -EBADF })
+#define TERMINAL_NONE \
+	((struct terminal){ .outer = -EBADF, .sink = -EBADF, .master = -EBADF, .slave = -EBADF })
 
 /* Looks at the descriptors named in use (bit set of 0, 1, 2); leaves TERMINAL_NONE when none is a
  * terminal. */

@@ -25,6 +25,7 @@
 	3000 /* for the keeper to finish after it was told to kill; then we do it ourselves */
 #define DRAIN_MS    1000 /* for output that a slow reader has not taken when all is over */
 #define SIGNAL_BASE 128
+#define KILL_CPUS   64000 /* thousandths: as good as no limit */
 
 enum phase { PHASE_RUNNING, PHASE_ENDING, PHASE_KILLED, PHASE_FINISHED };
 
@@ -37,7 +38,7 @@ struct warden {
 	struct streams streams;
 	int signals; /* signalfd */
 	enum phase phase;
-	uint64_t started, phase_deadline, wall_deadline, next_watch;
+	uint64_t started, ended, phase_deadline, wall_deadline, next_watch;
 	bool was_ended_by_us; /* reason is set already */
 	int cancel_signal;
 	pid_t first;
@@ -115,6 +116,9 @@ static void kill_now(struct warden *w)
 {
 	if (w->phase >= PHASE_KILLED)
 		return;
+	/* A thousand processes that share a tenth of a CPU take seconds to die. */
+	if (cgroup_has(&w->pj->jail.cgroup, CGROUP_CPU))
+		(void)!cgroup_limit(&w->pj->jail.cgroup, CGROUP_CPU, KILL_CPUS, NULL);
 	order(w, KEEPER_KILL, 0);
 	w->phase = PHASE_KILLED;
 	w->phase_deadline = now_ms() + OVERDUE_MS;
@@ -135,13 +139,21 @@ static void end_softly(struct warden *w, enum reason reason, int signal)
 	w->phase_deadline = now_ms() + GRACE_MS;
 }
 
-/* Stops the whole sandbox, then ourselves, as Ctrl-Z does without brig. Time goes on for the
- * limits. */
+/*
+ * Stops the whole sandbox, then ourselves, as Ctrl-Z does without brig. By SIGTSTP, which the
+ * kernel drops where no shell would ever continue us. The keeper watches the time meanwhile.
+ */
 static void suspend(struct warden *w)
 {
+	sigset_t stop, before;
+
 	order(w, KEEPER_SIGNAL_ALL, SIGSTOP);
 	terminal_leave(&w->terminal);
-	raise(SIGSTOP);
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	terminal_enter(&w->terminal);
 	terminal_follow_size(&w->terminal);
 	order(w, KEEPER_SIGNAL_ALL, SIGCONT);
@@ -200,7 +212,14 @@ static void on_news(struct warden *w, const struct keeper_event *event)
 			w->phase_deadline = now_ms() + OVERDUE_MS;
 		}
 		break;
+	case KEEPER_EMPTY:
+		w->ended = now_ms();
+		w->phase = PHASE_KILLED;
+		w->phase_deadline = UINT64_MAX;
+		break;
 	case KEEPER_FINISHED:
+		if (event->is_late)
+			set_reason(w, REASON_TIMEOUT);
 		if (event->has_status) {
 			w->status = event->status;
 			w->has_status = true;
@@ -380,7 +399,7 @@ static void find_usage(struct warden *w)
 	const struct rusage *u = &w->usage;
 	uint64_t value;
 
-	w->result->duration_ms = now_ms() - w->started;
+	w->result->duration_ms = (w->ended ? w->ended : now_ms()) - w->started;
 	w->result->truncated = w->streams.truncated;
 	w->result->cpu_ms = (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000 +
 			    (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1000;
@@ -401,7 +420,8 @@ static void find_denials(struct result *result)
 	result->denial_count++;
 	*d = (struct denial){
 		.action = "syscall",
-		.object = "a system call of a foreign ABI (i386 or x32)",
+		.object = "a system call of a foreign ABI (i386 or x32), or SIGSYS sent by the "
+			  "program itself",
 		.rule = "seccomp: native ABI only",
 		.reason = "the filter knows the native calls only; a foreign ABI would bypass it",
 		.allow_with = "",
