@@ -1,8 +1,11 @@
 """brig run: what goes in and out of a command is what goes in and out of it without brig."""
 
 import hashlib
+import os
+import pwd
 import random
 import signal
+import subprocess
 
 import pytest
 
@@ -166,3 +169,61 @@ def test_run_needs_a_command(brig):
     assert "what should run" in brig.refused("run")
     assert "what should run" in brig.refused("run", "--wall", "1s", "--")
     assert "empty" in brig.refused("run", "--", "")
+
+
+OTHER_END = """
+import os, sys
+try:
+    fd = os.open(sys.argv[1], int(sys.argv[2]))
+    if int(sys.argv[2]) == os.O_WRONLY:
+        os.write(fd, b"touch escaped\\n")
+    print("opened", file=sys.stderr)
+except OSError as error:
+    print("refused", error.errno, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("again", ["/proc/self/fd/0", "/dev/stdin"])
+def test_the_callers_shell_cannot_be_fed(brig, again):
+    """A pipe can be opened anew through /proc, also for the other direction, and Landlock does not see pipes."""
+    brig.who.write(brig.work / "feed.py", OTHER_END)
+    script = f"{brig.exe} run -- python3 feed.py {again} {os.O_WRONLY}\necho after\n"
+    shell = subprocess.run([*brig.who.prefix(), "bash"], input=script.encode(), capture_output=True,
+                           env=brig.env(), cwd=brig.work, timeout=harness.HANG)
+    assert b"refused" in shell.stderr and b"after" in shell.stdout
+    assert not (brig.work / "escaped").exists()
+
+
+def test_the_callers_pipe_cannot_be_opened_to_others(brig):
+    done = brig.python("import os; os.fchmod(0, 0o666)", stdin=b"x")
+    assert done.code != 0 and "PermissionError" in done.error
+
+
+def test_what_others_print_cannot_be_read_back(brig):
+    """Of its own pipe to brig, which nobody else writes to, the program may read what it likes."""
+    reading, writing = os.pipe()
+    os.write(writing, b"SECRET of another program")
+    process = brig.start("run", "--", "python3", "-c",
+                         "import os; fd = os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)\n"
+                         "try: print(os.read(fd, 100), file=__import__('sys').stderr)\n"
+                         "except OSError: pass", stdout=writing)
+    os.close(writing)
+    error = harness.finish(process).err
+    os.close(reading)
+    assert b"SECRET" not in error
+
+
+def test_the_rest_of_the_input_is_left_to_the_next_command(brig):
+    script = f'while read line; do {brig.exe} run -- echo "$line"; done'
+    shell = subprocess.run([*brig.who.prefix(), "bash", "-c", script], input=b"one\ntwo\nthree\n",
+                           capture_output=True, env=brig.env(), cwd=brig.work, timeout=harness.HANG)
+    assert shell.stdout == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize("home", [None, "/nonexistent"])
+def test_a_home_is_protected_also_when_the_variable_is_wrong(brig, home):
+    own = pwd.getpwuid(brig.who.uid).pw_dir
+    if not os.path.isdir(own):
+        pytest.skip("the user has no home")
+    done = brig("run", "--", "true", cwd=own, env={"HOME": home})
+    assert done.code == 125 and "lies inside" in done.error

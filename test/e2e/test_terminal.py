@@ -228,23 +228,48 @@ def test_a_pipeline_works(terminal):
     child.send(f"echo three | {brig} run -- cat | tr e E\r".encode())
     child.expect_exact(b"\nthrEE")
     child.expect_exact(b"$ ")
-    child.send(f"{brig} run -- sh -c 'read x; echo got $x' | cat -A\r".encode())
-    child.expect_exact(b"cat -A\r\n")
-    child.send(b"typed\r")
-    child.expect_exact(b"got typed$\r\n")
     child.send(b"exit\r")
     child.expect(pexpect.EOF)
 
 
-def test_a_pipeline_works_at_a_terminal_of_somebody_else(terminal):
-    """After su or sudo -u the terminal can be used, and not be opened by its name."""
-    child = terminal.shell(is_own=False)
-    child.send(f"{terminal.brig.exe} run -- sh -c 'read x; echo got $x' | cat -A\r".encode())
-    child.expect_exact(b"cat -A\r\n")
-    child.send(b"typed\r")
-    child.expect_exact(b"got typed$\r\n")
+@pytest.mark.parametrize("is_own", [True, False], ids=["own terminal", "terminal of somebody else"])
+def test_in_a_pipeline_the_terminal_stays_with_the_user(terminal, is_own):
+    """What is typed may be meant for the program behind the pipe, or be a password for the shell."""
+    child = terminal.shell(is_own)
+    child.send(f"{terminal.brig.exe} run -- sh -c 'read x; echo got \"$x\"; test -t 0 || echo no terminal' | cat -A\r".encode())
+    child.expect_exact(b"got $\r\nno terminal$\r\n")
     child.send(b"exit\r")
     child.expect(pexpect.EOF)
+
+
+def test_a_program_that_stops_itself_does_not_stop_the_clock(terminal):
+    """Without a shell nobody would continue brig; the keeper watches the time besides."""
+    child = terminal.run("--wall", "1s", "--", "sh", "-c", "kill -STOP $$; echo continued; sleep 60")
+    child.expect(pexpect.EOF)
+    child.wait()
+    assert child.exitstatus == 124
+
+
+JOIN = """
+import os, time
+keeper = os.getppid()
+if os.fork() == 0:
+    try: os.setpgid(0, keeper)
+    except OSError as error: print(error, flush=True)
+    os.read(0, 1)
+    time.sleep(60)
+print("ready", flush=True)
+time.sleep(0.5)
+"""
+
+
+def test_the_keeper_cannot_be_stopped_from_its_own_group(terminal):
+    """A reader in the background has the kernel stop its whole group, which a child of the sandbox can join."""
+    child = terminal.run("--", "python3", "-c", JOIN)
+    child.expect_exact(b"ready")
+    child.expect(pexpect.EOF)
+    child.wait()
+    assert child.exitstatus == 0
 
 
 def test_in_the_background_brig_is_not_stopped(terminal):

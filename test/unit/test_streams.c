@@ -258,7 +258,16 @@ static void output_and_error_count_together(void **state)
 	streams_done(&streams);
 }
 
-/* Without a limit and without capture a pipe of the caller is the sandbox's own: nothing to do. */
+/* Puts what fd is about to be tested with in its place; gives back what was there. */
+static int replace(int fd, int by)
+{
+	int before = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+
+	assert_true(before >= 0 && dup2(by, fd) == fd);
+	return before;
+}
+
+/* Without a limit and without capture a file is the sandbox's own: nothing to do. */
 static void passed_on_as_it_is(void **state)
 {
 	const struct streams_request request = { .limit = UINT64_MAX };
@@ -266,11 +275,16 @@ static void passed_on_as_it_is(void **state)
 	struct streams streams;
 	struct err why = ERR_NONE;
 	struct pollfd fds[STREAM_COUNT * 2];
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = replace(1, null),
+	    err = replace(2, null);
+	int r = streams_open(&request, &terminal, &streams, &why);
 
 	(void)state;
-	assert_int_equal(streams_open(&request, &terminal, &streams, &why), 0);
+	replace(1, out);
+	replace(2, err);
+	assert_int_equal(r, 0);
 	for (int fd = 0; fd < 3; fd++) {
-		assert_int_equal(streams.stdio[fd], fcntl(fd, F_GETFD) < 0 ? -EBADF : fd);
+		assert_int_equal(streams.stdio[fd], fd);
 		assert_false(streams.owned[fd]);
 	}
 	assert_int_equal(streams_fds(&streams, fds), 0);
@@ -278,6 +292,28 @@ static void passed_on_as_it_is(void **state)
 	streams_started(&streams, &terminal);
 	streams_done(&streams);
 	assert_true(fcntl(1, F_GETFD) >= 0);
+}
+
+/* A pipe of the caller's could be opened at its other end: output goes through one of ours. */
+static void the_callers_pipe_is_relayed(void **state)
+{
+	const struct streams_request request = { .limit = UINT64_MAX };
+	struct terminal terminal = TERMINAL_NONE;
+	struct streams streams;
+	struct err why = ERR_NONE;
+	int ends[2], out, r;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	out = replace(1, ends[1]);
+	r = streams_open(&request, &terminal, &streams, &why);
+	replace(1, out);
+	assert_int_equal(r, 0);
+	assert_true(streams.owned[1] && streams.stdio[1] > 2);
+	assert_true(streams.items[STREAM_OUT].from >= 0);
+	streams_done(&streams);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* What goes to a terminal is made harmless, and what was left open is closed at the end. */
@@ -346,6 +382,7 @@ int main(void)
 		cmocka_unit_test(capturing),
 		cmocka_unit_test(output_and_error_count_together),
 		cmocka_unit_test(passed_on_as_it_is),
+		cmocka_unit_test(the_callers_pipe_is_relayed),
 		cmocka_unit_test(a_terminal_gets_harmless_output),
 		cmocka_unit_test(keys_are_shown_to_the_caller),
 	};
