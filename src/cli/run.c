@@ -309,8 +309,10 @@ const struct verb verb_run = {
 		"limit, 126 or "
 		"127 when it could not be executed or found, 125 for an error of brig itself.\n\n"
 		"At a terminal the command gets a terminal of its own. A command that ignores "
-		"Ctrl-C is ended by "
-		"it.",
+		"Ctrl-C is "
+		"ended by it. In a pipeline (brig run -- ls | less) its standard input is empty "
+		"instead of the "
+		"terminal, and output to a pipe is relayed.",
 	.example = "brig run -- python3 script.py\n"
 		   "brig run --allow-write . --memory 512M --wall 30s -- make test\n"
 		   "brig run --policy policy.yaml --json -- ./a.out < input",
