@@ -415,7 +415,9 @@ class Stage:
 
         process = subprocess.Popen(
             self.command(request, scene), stdin=slave if slave is not None else given,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=scene.folder("work"), start_new_session=True,
+            # In a pipeline brig does not hand a terminal on.
+            stdout=subprocess.PIPE if slave is None else subprocess.DEVNULL,
+            stderr=subprocess.PIPE, cwd=scene.folder("work"), start_new_session=True,
             env=self.environment(request, scene), preexec_fn=prepare,
             pass_fds=(CALLER_DESCRIPTOR,) if inherits else (), close_fds=True)
         os.close(secret)
@@ -442,6 +444,7 @@ class Stage:
             process.kill()
             scene.kill_others()
             out, err = process.communicate()
+        out = out or b""
         typed = 0
         if slave is not None:
             waiting = bytearray(4)
