@@ -340,87 +340,112 @@ static bool warden_is_gone(int control)
 	return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP);
 }
 
-_Noreturn static void keeper_main(const struct jail *jail, const struct jail_command *command,
-				  int control, pid_t warden)
+/* Everything that has to be there before the workload is. -1, or the step that failed. */
+static int prepare(const struct jail *jail, const struct jail_command *command, pid_t warden,
+		   struct watch *watch, int *ret_code)
 {
-	struct watch watch = { .control = control,
-			       .signals = -EBADF,
-			       .scoped = jail->outer.fd >= 0,
-			       .mediator = { .listener = -EBADF,
-					     .writable = jail->writable,
-					     .writable_count = jail->writable_count,
-					     .readable = jail->readable,
-					     .readable_count = jail->readable_count,
-					     .scoped = jail->outer.fd >= 0 } };
-	struct keeper_event event = { .news = KEEPER_FINISHED };
-	struct launch_failure failure = { 0 };
 	sigset_t children, all;
-	int step, code = 0;
+	int step;
 
 	/* Its own session: signals to the caller's terminal or group are the warden's business. */
 	setsid();
 	prctl(PR_SET_NAME, "brig-keeper");
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	sigemptyset(&children);
-	sigaddset(&children, SIGCHLD);
 	/* All of them: a process of the sandbox that joins our group can make the kernel send it
 	 * SIGTTIN. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	watch.signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-	step = watch.signals < 0 ? STEP_FORK : enclose(jail, warden, &code);
+	sigemptyset(&children);
+	sigaddset(&children, SIGCHLD);
+	watch->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (watch->signals < 0) {
+		*ret_code = -errno;
+		return STEP_FORK;
+	}
+	step = enclose(jail, warden, ret_code);
 	if (step < 0 && command->terminal >= 0 && ioctl(command->terminal, TIOCSCTTY, 0) < 0) {
-		step = STEP_TERMINAL;
-		code = -errno;
+		*ret_code = -errno;
+		return STEP_TERMINAL;
 	}
-	if (step >= 0) {
-		fail(control, (enum keeper_step)step, code);
-	} else {
-		watch.first = launch(jail, command, &watch.mediator.listener, &failure);
-		close_inherited(jail, &watch);
-		drop_stdio();
-		if (failure.code < 0) {
-			fail(control, failure.step, failure.code);
-		} else {
-			event.news = KEEPER_STARTED;
-			event.pid = watch.first;
-			watch.deadline = jail->wall_ms == UINT64_MAX
-						 ? UINT64_MAX
-						 : now_ms() + jail->wall_ms + LATE_MS;
-			/* Only at a terminal does the warden need to know; elsewhere it can sleep
-			 * on. */
-			if (command->terminal >= 0)
-				tell(control, &event);
-			watch_first(&watch);
-		}
+	return step;
+}
+
+/* From the first process to the moment when the sandbox must end. */
+static void run(const struct jail *jail, const struct jail_command *command, struct watch *watch)
+{
+	struct launch_failure failure = { 0 };
+	struct keeper_event event = { .news = KEEPER_STARTED };
+
+	watch->first = launch(jail, command, &watch->mediator.listener, &failure);
+	close_inherited(jail, watch);
+	drop_stdio();
+	if (failure.code < 0) {
+		fail(watch->control, failure.step, failure.code);
+		return;
 	}
+	if (jail->wall_ms != UINT64_MAX)
+		watch->deadline = now_ms() + jail->wall_ms + LATE_MS;
+	event.pid = watch->first;
+	/* Only at a terminal does the warden need to know; elsewhere it can sleep on. */
+	if (command->terminal >= 0)
+		tell(watch->control, &event);
+	watch_first(watch);
+}
+
+/* Ends what is left, removes what was made, and says how it went. */
+static void finish(const struct jail *jail, struct watch *watch)
+{
+	struct keeper_event event = { .news = KEEPER_EMPTY };
+	int code;
+
 	/* The usual end: nothing else is left, and one message says it all. */
-	if (watch.ended && reap(watch.first, control, &watch.exit, &watch.more) != -ECHILD)
-		tell(control, &watch.exit);
-	code = end_all(watch.scoped, watch.signals, watch.first, control, &watch.exit);
+	if (watch->ended &&
+	    reap(watch->first, watch->control, &watch->exit, &watch->more) != -ECHILD)
+		tell(watch->control, &watch->exit);
+	code = end_all(watch->scoped, watch->signals, watch->first, watch->control, &watch->exit);
 	/* What the sandbox left in its folder is not its running time, and may take long to remove.
 	 */
 	if (jail->scratch.dir >= 0 &&
-	    unlinkat(jail->scratch.parent, jail->scratch.name, AT_REMOVEDIR) < 0) {
-		event = (struct keeper_event){ .news = KEEPER_EMPTY };
-		tell(control, &event);
-	}
+	    unlinkat(jail->scratch.parent, jail->scratch.name, AT_REMOVEDIR) < 0)
+		tell(watch->control, &event);
 	event.news = KEEPER_FINISHED;
-	event.is_late = watch.late;
-	event.has_status = watch.exit.news == KEEPER_EXITED;
-	event.status = watch.exit.code;
+	event.is_late = watch->late;
+	event.has_status = watch->exit.news == KEEPER_EXITED;
+	event.status = watch->exit.code;
 	event.code = scratch_remove(&jail->scratch);
 	event.code = code < 0 ? code : event.code;
 	/* The warden reads the counters before it removes the cgroup; without a warden it is ours
 	 * to remove. */
-	if (warden_is_gone(control)) {
+	if (warden_is_gone(watch->control)) {
 		struct cgroup cgroup = jail->cgroup;
 
 		(void)!sys_raise_capabilities(kept_capabilities(jail));
 		cgroup_done(&cgroup);
 	}
 	getrusage(RUSAGE_CHILDREN, &event.usage);
-	tell(control, &event);
+	tell(watch->control, &event);
+}
+
+_Noreturn static void keeper_main(const struct jail *jail, const struct jail_command *command,
+				  int control, pid_t warden)
+{
+	struct watch watch = { .control = control,
+			       .signals = -EBADF,
+			       .scoped = jail->outer.fd >= 0,
+			       .deadline = UINT64_MAX,
+			       .mediator = { .listener = -EBADF,
+					     .writable = jail->writable,
+					     .writable_count = jail->writable_count,
+					     .readable = jail->readable,
+					     .readable_count = jail->readable_count,
+					     .scoped = jail->outer.fd >= 0 } };
+	int code = 0, step = prepare(jail, command, warden, &watch, &code);
+
+	if (step >= 0)
+		fail(control, (enum keeper_step)step, code);
+	else
+		run(jail, command, &watch);
+	finish(jail, &watch);
 	_exit(0);
 }
 
