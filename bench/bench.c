@@ -7,124 +7,29 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <getopt.h>
-#include <sched.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
-#include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "cases.h"
+#include "living.h"
+#include "memory.h"
 #include "report.h"
+#include "start.h"
 #include "stats.h"
+#include "throughput.h"
 
-#define SEED          UINT64_C(20250101)
-#define GIVE_UP_AFTER 60 /* seconds; a command that hangs is killed and counted as a failure */
-#define MEMORY_POLL   10 /* milliseconds */
+#define SEED        UINT64_C(20250101)
+#define MEMORY_POLL 10 /* milliseconds */
 
 struct options {
 	struct conditions conditions;
+	size_t living;
 	const char *json, *cases;
 	bool memory;
 };
-
-static volatile sig_atomic_t running;
-
-static void on_alarm(int signal)
-{
-	(void)signal;
-	if (running > 0)
-		kill(running, SIGKILL);
-}
-
-/* setns puts us into the root of the new namespace; the cases run where the bench was started. */
-static int enter_mounts(int fd)
-{
-	char cwd[PATH_MAX];
-
-	if (fd < 0)
-		return 0;
-	if (!getcwd(cwd, sizeof(cwd)) || setns(fd, CLONE_NEWNS) < 0 || chdir(cwd) < 0)
-		return -errno;
-	return 0;
-}
-
-static int start(const struct bench_case *item, pid_t *ret_pid)
-{
-	posix_spawn_file_actions_t actions;
-	pid_t pid;
-	int r;
-
-	r = posix_spawn_file_actions_init(&actions);
-	if (r != 0)
-		return -r;
-	for (int fd = 0; r == 0 && fd <= 2; fd++)
-		r = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-	if (r == 0)
-		r = posix_spawn(&pid, item->argv.items[0], &actions, NULL, item->argv.items,
-				environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (r != 0)
-		return -r;
-	*ret_pid = pid;
-	return 0;
-}
-
-/* Waits for the end, which the alarm brings if nothing else does. */
-static bool succeeded(pid_t pid)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return false;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static double now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
-}
-
-/* One start and end. A command that cannot be started is a mistake of the bench; one that fails is
- * counted. Changing the mount namespace is not part of the time. */
-static int run_once(struct bench_case *item, int home, double *ret_ms, struct err *err)
-{
-	double begin, end;
-	bool fine;
-	pid_t pid = -1;
-	int r;
-
-	r = enter_mounts(item->mount_fd);
-	if (r < 0)
-		return err_errno(err, r, "\"%s\": cannot enter its mounts", item->name);
-	alarm(GIVE_UP_AFTER);
-	begin = now_ms();
-	r = start(item, &pid);
-	if (r < 0)
-		return err_errno(err, r, "\"%s\": cannot start \"%s\"", item->name,
-				 item->argv.items[0]);
-	running = pid;
-	fine = succeeded(pid);
-	end = now_ms();
-	running = 0;
-	alarm(0);
-	if (item->mount_fd >= 0)
-		r = enter_mounts(home);
-	if (r < 0)
-		return err_errno(err, r, "cannot come back from the mounts of \"%s\"", item->name);
-	item->failures += !fine;
-	*ret_ms = end - begin;
-	return 0;
-}
 
 static void shuffle(size_t *order, size_t count, struct random *random)
 {
@@ -137,13 +42,14 @@ static void shuffle(size_t *order, size_t count, struct random *random)
 }
 
 /* The last case, which is the one that the run is about, again and again and unmeasured. */
-static int run_ahead(struct cases *cases, size_t times, int home, struct err *err)
+static int run_ahead(struct cases *cases, size_t times, const struct manner *manner,
+		     struct err *err)
 {
 	struct bench_case *item = &cases->items[cases->count - 1];
 	double ms = 0;
 
 	for (size_t i = 0; i < times; i++) {
-		int r = run_once(item, home, &ms, err);
+		int r = start_and_wait(item, manner, &ms, err);
 
 		if (r < 0)
 			return r;
@@ -151,8 +57,17 @@ static int run_ahead(struct cases *cases, size_t times, int home, struct err *er
 	return 0;
 }
 
-static int run_rounds(struct cases *cases, const struct conditions *conditions, int home,
-		      struct err *err)
+static int measure_once(struct bench_case *item, const struct conditions *conditions,
+			const struct manner *manner, double *ret_value, struct err *err)
+{
+	if (conditions->callers)
+		return throughput_slice(item, conditions->callers, conditions->slice_ms, ret_value,
+					err);
+	return start_and_wait(item, manner, ret_value, err);
+}
+
+static int run_rounds(struct cases *cases, const struct conditions *conditions,
+		      const struct manner *manner, struct err *err)
 {
 	struct random random = { conditions->seed };
 	size_t order[CASES_MAX];
@@ -165,34 +80,16 @@ static int run_rounds(struct cases *cases, const struct conditions *conditions, 
 		shuffle(order, cases->count, &random);
 		for (size_t i = 0; i < cases->count; i++) {
 			struct bench_case *item = &cases->items[order[i]];
-			double ms = 0;
-			int r = run_once(item, home, &ms, err);
+			double value = 0;
+			int r = measure_once(item, conditions, manner, &value, err);
 
 			if (r < 0)
 				return r;
 			if (round >= conditions->warmup)
-				item->ms[round - conditions->warmup] = ms;
+				item->values[round - conditions->warmup] = value;
 		}
 	}
 	return 0;
-}
-
-/* VmHWM of the process in KiB; 0 when it is gone or has no memory any more. */
-static long peak_of(pid_t pid)
-{
-	char path[64], line[256];
-	long kib = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return 0;
-	while (kib == 0 && fgets(line, sizeof(line), file))
-		if (str_starts(line, "VmHWM:"))
-			kib = strtol(line + strlen("VmHWM:"), NULL, 10);
-	fclose(file);
-	return kib;
 }
 
 static bool has_ended(pid_t pid)
@@ -203,25 +100,23 @@ static bool has_ended(pid_t pid)
 	       info.si_pid == pid;
 }
 
-/* Looks at the command itself, not at what it starts, for as long as it lives. */
+/* Looks at the command and its helpers once the workload runs, and at the command itself, not at
+ * what it starts, for as long as it lives. */
 static int measure_memory(struct bench_case *item, struct err *err)
 {
-	const struct timespec pause = { .tv_nsec = MEMORY_POLL * 1000000L };
 	pid_t pid = -1;
-	int r = start(item, &pid);
+	int r = start_and_see(item, &pid, err);
 
 	if (r < 0)
-		return err_errno(err, r, "\"%s\": cannot start \"%s\"", item->name,
-				 item->argv.items[0]);
-	running = pid;
-	alarm(GIVE_UP_AFTER);
+		return r;
+	/* One that failed is gone already, and counted below. */
+	if (memory_footprint(pid, &item->footprint) < 0)
+		item->footprint.proportional_kib = -1;
 	while (!has_ended(pid)) {
-		item->peak_kib = MAX(item->peak_kib, peak_of(pid));
-		nanosleep(&pause, NULL);
+		item->peak_kib = MAX(item->peak_kib, memory_peak(pid));
+		sleep_ms(MEMORY_POLL);
 	}
-	item->failures += !succeeded(pid);
-	running = 0;
-	alarm(0);
+	item->failures += !start_succeeded(pid);
 	return 0;
 }
 
@@ -239,21 +134,48 @@ static int bench_memory(struct cases *cases, FILE *json, struct err *err)
 	return 0;
 }
 
-static int bench_starts(struct cases *cases, struct conditions *conditions, FILE *json,
-			struct err *err)
+static int measure_starts(struct cases *cases, struct conditions *conditions, struct err *err)
 {
 	_cleanup_close_ int home = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	const struct manner manner = { .home = home, .until_gone = conditions->until_gone };
 	int r;
 
-	r = run_ahead(cases, conditions->ahead, home, err);
+	r = run_ahead(cases, conditions->ahead, &manner, err);
 	if (r < 0)
 		return r;
 	machine_read(&conditions->before);
-	r = run_rounds(cases, conditions, home, err);
+	r = run_rounds(cases, conditions, &manner, err);
+	machine_read(&conditions->after);
+	return r;
+}
+
+/* The same while so many others live. They end also when the measurement fails. */
+static int measure_among(struct cases *cases, struct options *options, struct err *err)
+{
+	struct conditions *conditions = &options->conditions;
+	int r, ended;
+
+	if (!cases->living)
+		return err_set(err, -EINVAL, "no case is living");
+	r = living_start(cases->living, options->living, &conditions->living, err);
 	if (r < 0)
 		return r;
-	machine_read(&conditions->after);
-	r = report_table(stdout, cases, conditions, err);
+	r = measure_starts(cases, conditions, err);
+	ended = living_end(&conditions->living, r < 0 ? NULL : err);
+	return r < 0 ? r : ended;
+}
+
+static int bench_starts(struct cases *cases, struct options *options, FILE *json, struct err *err)
+{
+	const struct conditions *conditions = &options->conditions;
+	int r;
+
+	r = options->living ? measure_among(cases, options, err)
+			    : measure_starts(cases, &options->conditions, err);
+	if (r == 0)
+		r = report_choose_peer(cases, conditions, err);
+	if (r == 0)
+		r = report_table(stdout, cases, conditions, err);
 	if (r == 0 && json)
 		r = report_json(json, cases, conditions, err);
 	return r;
@@ -274,7 +196,7 @@ static int run(struct options *options, struct err *err)
 			return err_errno(err, -errno, "\"%s\"", options->json);
 	}
 	r = options->memory ? bench_memory(&cases, json, err)
-			    : bench_starts(&cases, &options->conditions, json, err);
+			    : bench_starts(&cases, options, json, err);
 	if (json && fclose(json) != 0 && r == 0)
 		r = err_errno(err, -errno, "\"%s\"", options->json);
 	return r;
@@ -282,7 +204,10 @@ static int run(struct options *options, struct err *err)
 
 static int usage(void)
 {
-	fputs("usage: bench [--rounds N] [--warmup N] [--ahead N] [--memory] [--json FILE] CASES\n",
+	fputs("usage: bench [--rounds N] [--warmup N] [--ahead N] [--living N] [--gone] [--json "
+	      "FILE] CASES\n"
+	      "       bench --callers N --slice MS [--rounds N] [--warmup N] [--json FILE] CASES\n"
+	      "       bench --memory [--json FILE] CASES\n",
 	      stderr);
 	return 2;
 }
@@ -305,6 +230,10 @@ static bool read_options(int argc, char **argv, struct options *options)
 		{ "rounds", required_argument, NULL, 'r' },
 		{ "warmup", required_argument, NULL, 'w' },
 		{ "ahead", required_argument, NULL, 'a' },
+		{ "callers", required_argument, NULL, 'c' },
+		{ "slice", required_argument, NULL, 's' },
+		{ "living", required_argument, NULL, 'l' },
+		{ "gone", no_argument, NULL, 'g' },
 		{ "json", required_argument, NULL, 'j' },
 		{ "memory", no_argument, NULL, 'm' },
 		{ 0 },
@@ -324,6 +253,18 @@ static bool read_options(int argc, char **argv, struct options *options)
 		case 'a':
 			fine = read_count(optarg, 0, &conditions->ahead);
 			break;
+		case 'c':
+			fine = read_count(optarg, 1, &conditions->callers);
+			break;
+		case 's':
+			fine = read_count(optarg, 1, &conditions->slice_ms);
+			break;
+		case 'l':
+			fine = read_count(optarg, 1, &options->living);
+			break;
+		case 'g':
+			conditions->until_gone = true;
+			break;
 		case 'j':
 			options->json = optarg;
 			break;
@@ -342,12 +283,14 @@ static bool read_options(int argc, char **argv, struct options *options)
 
 int main(int argc, char **argv)
 {
-	struct options options = { .conditions = { .rounds = 200, .warmup = 10, .seed = SEED } };
+	struct options options = {
+		.conditions = { .rounds = 200, .warmup = 10, .slice_ms = 1000, .seed = SEED },
+	};
 	struct err err = ERR_NONE;
 
 	if (!read_options(argc, argv, &options))
 		return usage();
-	signal(SIGALRM, on_alarm);
+	start_prepare();
 	if (run(&options, &err) < 0) {
 		fprintf(stderr, "bench: %s\n", err.text);
 		return 1;

@@ -27,12 +27,14 @@ static int add_case(struct cases *cases, const char *name)
 
 static int set_role(struct cases *cases, const char *role)
 {
-	const struct bench_case *item = &cases->items[cases->count - 1];
+	struct bench_case *item = &cases->items[cases->count - 1];
 
 	if (str_equal(role, "zero"))
 		cases->zero = item;
 	else if (str_equal(role, "peer"))
-		cases->peer = item;
+		item->can_be_peer = true;
+	else if (str_equal(role, "living"))
+		cases->living = item;
 	else
 		return -EINVAL;
 	return 0;
@@ -89,8 +91,8 @@ static int prepare_case(struct bench_case *item, size_t rounds, struct err *err)
 {
 	if (item->argv.count == 0)
 		return err_set(err, -EINVAL, "case \"%s\" has no command", item->name);
-	item->ms = calloc(rounds, sizeof(*item->ms));
-	if (!item->ms)
+	item->values = calloc(rounds, sizeof(*item->values));
+	if (!item->values)
 		return err_errno(err, -ENOMEM, "%zu rounds", rounds);
 	if (!item->mounts)
 		return 0;
@@ -110,20 +112,26 @@ int cases_load(const char *path, size_t rounds, struct cases *ret_cases, struct 
 		r = err_set(err, -EINVAL, "\"%s\": no cases", path);
 	for (size_t i = 0; r == 0 && i < cases->count; i++)
 		r = prepare_case(&cases->items[i], rounds, err);
-	if (r < 0)
+	if (r == 0 && cases->living && cases->living != &cases->items[cases->count - 1])
+		r = err_set(err, -EINVAL, "\"%s\": the living case is not the last", path);
+	if (r < 0) {
+		cases->living = NULL;
 		cases_done(cases);
+	} else if (cases->living) {
+		cases->count--;
+	}
 	return r;
 }
 
 void cases_done(struct cases *cases)
 {
-	for (size_t i = 0; i < cases->count; i++) {
+	for (size_t i = 0; i < cases->count + (cases->living != NULL); i++) {
 		struct bench_case *item = &cases->items[i];
 
 		free(item->name);
 		free(item->walls);
 		free(item->mounts);
-		free(item->ms);
+		free(item->values);
 		strv_done(&item->argv);
 		fd_close(item->mount_fd);
 	}

@@ -64,7 +64,7 @@ static int compare_cases(const struct bench_case *item, const struct bench_case 
 	if (!ratios)
 		return -ENOMEM;
 	for (size_t i = 0; i < conditions->rounds; i++)
-		ratios[i] = item->ms[i] / other->ms[i];
+		ratios[i] = item->values[i] / other->values[i];
 	return stats_median(ratios, conditions->rounds, &random, ret_interval);
 }
 
@@ -77,7 +77,7 @@ static int make_row(const struct cases *cases, const struct bench_case *item,
 
 	if (!sorted)
 		return -ENOMEM;
-	memcpy(sorted, item->ms, conditions->rounds * sizeof(*sorted));
+	memcpy(sorted, item->values, conditions->rounds * sizeof(*sorted));
 	stats_sort(sorted, conditions->rounds);
 	for (size_t i = 0; i < ARRAY_SIZE(ranks); i++)
 		row.at[i] = stats_rank(sorted, conditions->rounds, ranks[i].per_mille);
@@ -105,6 +105,29 @@ static int make_rows(const struct cases *cases, const struct conditions *conditi
 	return 0;
 }
 
+int report_choose_peer(struct cases *cases, const struct conditions *conditions, struct err *err)
+{
+	const size_t middle = 1;
+	double best = 0;
+
+	for (size_t i = 0; i < cases->count; i++) {
+		struct row row;
+		int r;
+
+		if (!cases->items[i].can_be_peer)
+			continue;
+		r = make_row(cases, &cases->items[i], conditions, &row);
+		if (r < 0)
+			return err_errno(err, r, "case \"%s\"", cases->items[i].name);
+		if (!cases->peer ||
+		    (conditions->callers ? row.at[middle] > best : row.at[middle] < best)) {
+			best = row.at[middle];
+			cases->peer = &cases->items[i];
+		}
+	}
+	return 0;
+}
+
 static int name_width(const struct cases *cases)
 {
 	size_t width = strlen("command");
@@ -124,18 +147,23 @@ static void print_interval(FILE *out, bool has, const struct interval *interval)
 	fprintf(out, "  %19s", text);
 }
 
-static void print_row(FILE *out, int width, const struct row *row)
+static void print_row(FILE *out, int width, int decimals, const struct row *row)
 {
 	fprintf(out, "  %-*s", width, row->item->name);
 	for (size_t i = 0; i < ARRAY_SIZE(ranks); i++)
-		fprintf(out, " %9.3f", row->at[i]);
+		fprintf(out, " %9.*f", decimals, row->at[i]);
 	fprintf(out, " %8zu", row->item->failures);
 	print_interval(out, row->has_zero, &row->to_zero);
 	print_interval(out, row->has_peer, &row->to_peer);
 	fprintf(out, "  %s\n", row->item->walls ? row->item->walls : "");
 }
 
-static void print_head(FILE *out, int width, const struct cases *cases)
+static const char *unit_of(const struct conditions *conditions)
+{
+	return conditions->callers ? "/s" : "ms";
+}
+
+static void print_head(FILE *out, int width, const struct cases *cases, const char *unit)
 {
 	char zero[64] = "-", peer[64] = "-";
 
@@ -145,8 +173,25 @@ static void print_head(FILE *out, int width, const struct cases *cases)
 		snprintf(peer, sizeof(peer), "x %s", cases->peer->name);
 	fprintf(out, "  %-*s", width, "command");
 	for (size_t i = 0; i < ARRAY_SIZE(ranks); i++)
-		fprintf(out, " %6s ms", ranks[i].name);
+		fprintf(out, " %6s %s", ranks[i].name, unit);
 	fprintf(out, " %8s  %19s  %19s  %s\n", "failures", zero, peer, "walls");
+}
+
+static void print_conditions(FILE *out, const struct conditions *conditions)
+{
+	const struct living *living = &conditions->living;
+
+	fprintf(out, "  %zu rounds after %zu to warm up", conditions->rounds, conditions->warmup);
+	if (conditions->callers)
+		fprintf(out, ", slices of %zu ms, %zu callers at once; more is better",
+			conditions->slice_ms, conditions->callers);
+	fprintf(out, "; load %.2f before, %.2f after; steal %.1f %%\n", conditions->before.load,
+		conditions->after.load, steal_percent(conditions));
+	if (living->taken_kib)
+		fprintf(out,
+			"  each of the %zu took %ld KiB of the available memory and gave back "
+			"%ld\n",
+			living->count, living->taken_kib, living->returned_kib);
 }
 
 int report_table(FILE *out, const struct cases *cases, const struct conditions *conditions,
@@ -160,13 +205,10 @@ int report_table(FILE *out, const struct cases *cases, const struct conditions *
 	if (r < 0)
 		return r;
 	fprintf(out, "%s\n", cases->section ? cases->section : "bench");
-	fprintf(out,
-		"  %zu rounds after %zu to warm up; load %.2f before, %.2f after; steal %.1f %%\n",
-		conditions->rounds, conditions->warmup, conditions->before.load,
-		conditions->after.load, steal_percent(conditions));
-	print_head(out, width, cases);
+	print_conditions(out, conditions);
+	print_head(out, width, cases, unit_of(conditions));
 	for (size_t i = 0; i < cases->count; i++) {
-		print_row(out, width, &rows[i]);
+		print_row(out, width, conditions->callers ? 1 : 3, &rows[i]);
 		failures += rows[i].item->failures;
 	}
 	if (failures > 0)
@@ -203,20 +245,22 @@ static void json_interval(FILE *out, const char *name, bool has, const struct in
 			interval->median, interval->low, interval->high);
 }
 
-static void json_row(FILE *out, const struct row *row, size_t rounds)
+static void json_row(FILE *out, const struct row *row, const struct conditions *conditions)
 {
+	const char *unit = conditions->callers ? "per_s" : "ms";
+
 	fputc('{', out);
 	json_member(out, "name", row->item->name);
 	fputc(',', out);
 	json_member(out, "walls", row->item->walls);
 	for (size_t i = 0; i < ARRAY_SIZE(ranks); i++)
-		fprintf(out, ",\"%s_ms\":%.6f", ranks[i].name, row->at[i]);
+		fprintf(out, ",\"%s_%s\":%.6f", ranks[i].name, unit, row->at[i]);
 	fprintf(out, ",\"failures\":%zu", row->item->failures);
 	json_interval(out, "to_zero", row->has_zero, &row->to_zero);
 	json_interval(out, "to_peer", row->has_peer, &row->to_peer);
-	fputs(",\"ms\":[", out);
-	for (size_t i = 0; i < rounds; i++)
-		fprintf(out, "%s%.6f", i ? "," : "", row->item->ms[i]);
+	fprintf(out, ",\"%s\":[", unit);
+	for (size_t i = 0; i < conditions->rounds; i++)
+		fprintf(out, "%s%.6f", i ? "," : "", row->item->values[i]);
 	fputs("]}", out);
 }
 
@@ -235,13 +279,21 @@ int report_json(FILE *out, const struct cases *cases, const struct conditions *c
 		",\"load_before\":%.2f,\"load_after\":%.2f,\"steal_percent\":%.3f,",
 		conditions->rounds, conditions->warmup, conditions->ahead, conditions->seed,
 		conditions->before.load, conditions->after.load, steal_percent(conditions));
+	if (conditions->callers)
+		fprintf(out, "\"callers\":%zu,\"slice_ms\":%zu,", conditions->callers,
+			conditions->slice_ms);
+	if (conditions->living.count)
+		fprintf(out, "\"living\":%zu,\"taken_kib\":%ld,\"returned_kib\":%ld,",
+			conditions->living.count, conditions->living.taken_kib,
+			conditions->living.returned_kib);
+	fprintf(out, "\"until_gone\":%s,", conditions->until_gone ? "true" : "false");
 	json_member(out, "zero", cases->zero ? cases->zero->name : NULL);
 	fputc(',', out);
 	json_member(out, "peer", cases->peer ? cases->peer->name : NULL);
 	fputs(",\"cases\":[", out);
 	for (size_t i = 0; i < cases->count; i++) {
 		fputs(i ? "," : "", out);
-		json_row(out, &rows[i], conditions->rounds);
+		json_row(out, &rows[i], conditions);
 	}
 	fputs("]}\n", out);
 	return 0;
@@ -252,10 +304,18 @@ void report_memory(FILE *out, const struct cases *cases)
 	int width = name_width(cases);
 
 	fprintf(out, "%s\n", cases->section ? cases->section : "memory");
-	fprintf(out, "  %-*s %9s %8s\n", width, "command", "peak KiB", "failures");
-	for (size_t i = 0; i < cases->count; i++)
-		fprintf(out, "  %-*s %9ld %8zu\n", width, cases->items[i].name,
-			cases->items[i].peak_kib, cases->items[i].failures);
+	fprintf(out, "  %-*s %9s %10s %13s %8s %9s\n", width, "command", "peak KiB", "processes",
+		"resident KiB", "Pss KiB", "failures");
+	for (size_t i = 0; i < cases->count; i++) {
+		const struct bench_case *item = &cases->items[i];
+		char share[32] = "-";
+
+		if (item->footprint.proportional_kib >= 0)
+			snprintf(share, sizeof(share), "%ld", item->footprint.proportional_kib);
+		fprintf(out, "  %-*s %9ld %10zu %13ld %8s %9zu\n", width, item->name,
+			item->peak_kib, item->footprint.processes, item->footprint.resident_kib,
+			share, item->failures);
+	}
 	fputc('\n', out);
 }
 
@@ -265,10 +325,15 @@ void report_memory_json(FILE *out, const struct cases *cases)
 	json_member(out, "section", cases->section);
 	fputs(",\"cases\":[", out);
 	for (size_t i = 0; i < cases->count; i++) {
+		const struct bench_case *item = &cases->items[i];
+
 		fputs(i ? ",{" : "{", out);
-		json_member(out, "name", cases->items[i].name);
-		fprintf(out, ",\"peak_kib\":%ld,\"failures\":%zu}", cases->items[i].peak_kib,
-			cases->items[i].failures);
+		json_member(out, "name", item->name);
+		fprintf(out, ",\"peak_kib\":%ld,\"processes\":%zu,\"resident_kib\":%ld",
+			item->peak_kib, item->footprint.processes, item->footprint.resident_kib);
+		if (item->footprint.proportional_kib >= 0)
+			fprintf(out, ",\"pss_kib\":%ld", item->footprint.proportional_kib);
+		fprintf(out, ",\"failures\":%zu}", item->failures);
 	}
 	fputs("]}\n", out);
 }

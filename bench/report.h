@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "cases.h"
+#include "living.h"
 
 /* What else the machine did meanwhile. */
 struct machine {
@@ -18,9 +19,17 @@ void machine_read(struct machine *ret_machine);
 
 struct conditions {
 	size_t rounds, warmup, ahead;
+	size_t callers, slice_ms; /* 0, or starts per second are measured in such slices */
+	bool until_gone;
+	struct living living;
 	uint64_t seed;
 	struct machine before, after;
 };
+
+/* Of the cases that can be the peer the one with the best median: nobody compares with the slower.
+ */
+[[nodiscard]] int report_choose_peer(struct cases *cases, const struct conditions *conditions,
+				     struct err *err);
 
 [[nodiscard]] int report_table(FILE *out, const struct cases *cases,
 			       const struct conditions *conditions, struct err *err);
