@@ -3,6 +3,7 @@
 #	make            build/brig, the release binary
 #	make run        what a sandbox stops, step by step
 #	make test       everything: linters, unit, end-to-end and attack tests with sanitizers
+#	make lab        the tests that need cgroup v2, in an emulated machine
 #	make bench      side by side with its peers
 #	make lint, make fuzz, make install, make docs, make clean
 
@@ -12,7 +13,7 @@ FUZZ_SECONDS ?= 60
 
 
 
-.PHONY: all run test unit e2e attack lint bench fuzz install docs clean setup-build setup-test
+.PHONY: all run test unit e2e attack lab lint bench fuzz install docs clean setup-build setup-test setup-lab
 
 all: setup-build build/build.ninja
 	@ninja -C build brig
@@ -22,6 +23,10 @@ setup-build:
 
 setup-test:
 	@scripts/setup test
+
+# Without its packages the lab is skipped, in words.
+setup-lab:
+	@scripts/setup lab || true
 
 build/build.ninja:
 	@if command -v musl-gcc >/dev/null 2>&1; then \
@@ -43,7 +48,7 @@ build-fuzz/build.ninja:
 run: all
 	@scripts/demo build/brig
 
-test: setup-test all
+test: setup-test setup-lab all
 	@scripts/test
 
 unit: setup-test build-test/build.ninja
@@ -53,6 +58,9 @@ unit: setup-test build-test/build.ninja
 e2e attack: setup-test all build-test/build.ninja
 	@ninja -C build-test
 	@/usr/bin/python3 -m pytest -q test/$@
+
+lab: setup-test setup-lab all
+	@scripts/lab
 
 lint: setup-test build-test/build.ninja build-clang/build.ninja
 	@scripts/lint
@@ -76,4 +84,4 @@ install: all
 	@echo "installed $(DESTDIR)$(PREFIX)/bin/brig"
 
 clean:
-	@rm -rf build build-test build-clang build-fuzz
+	@rm -rf build build-test build-clang build-fuzz build-lab
