@@ -2,14 +2,14 @@
  * buf.h - a growing byte buffer that knows its maximum
  *
  * A buffer must be told how large it may become; an addition that would go beyond is refused whole
- *with -ENOSPC, so foreign input can never make us use unbounded memory. The content is always
- *followed by a NUL that is not counted.
+ * with -ENOSPC, so foreign input can never make us use unbounded memory. The content is always
+ * followed by a NUL that is not counted.
  *
  *	_cleanup_(buf_done) struct buf b = BUF(64 * KIB);
  *	r = buf_printf(&b, "%s: %d", name, n);
  *
  * Where many additions follow each other, check buf_failed() once at the end instead of every
- *return value: the first failure sticks.
+ * return value: the first failure sticks.
  */
 #ifndef BRIG_BASE_BUF_H
 #define BRIG_BASE_BUF_H

@@ -2,13 +2,13 @@
  * err.h - an error that a person or a client will read
  *
  * Functions return 0 or a positive value on success and -errno on failure. Where somebody must be
- *told why, the last argument is a struct err, set once, at the place that knows the most:
+ * told why, the last argument is a struct err, set once, at the place that knows the most:
  *
  *	return err_set(err, -EINVAL, "limits.memory: \"%s\" is not a size (try 512M)", text);
  *
  * Messages are in lower case, without a full stop, the subject in quotes, the remedy at the end
- *where there is one. Foreign text that goes into a message is made printable here, so a hostile
- *file name cannot write to a terminal.
+ * where there is one. Foreign text that goes into a message is made printable here, so a hostile
+ * file name cannot write to a terminal.
  */
 #ifndef BRIG_BASE_ERR_H
 #define BRIG_BASE_ERR_H

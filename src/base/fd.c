@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 int fd_close(int fd)
 {
 	int saved = errno;
@@ -99,4 +101,25 @@ int fd_set_nonblock(int fd, int on)
 		return -errno;
 	flags = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
 	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+void fd_close_others(int *keep, size_t count)
+{
+	unsigned int from = 3;
+
+	for (size_t i = 1; i < count; i++)
+		for (size_t k = i; k > 0 && keep[k - 1] > keep[k]; k--) {
+			int swap = keep[k];
+
+			keep[k] = keep[k - 1];
+			keep[k - 1] = swap;
+		}
+	for (size_t i = 0; i < count; i++) {
+		if (keep[i] < 3)
+			continue;
+		if ((unsigned int)keep[i] > from)
+			(void)!sys_close_range(from, (unsigned int)keep[i] - 1, 0);
+		from = (unsigned int)keep[i] + 1;
+	}
+	(void)!sys_close_range(from, ~0u, 0);
 }

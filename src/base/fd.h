@@ -44,6 +44,10 @@ static inline int take_fd(int *fd)
 /* Writes text into an existing file in one write, as cgroup and proc files want it. */
 [[nodiscard]] int file_write_at(int dirfd, const char *path, const char *text);
 
+/* Closes every descriptor from 3 on but these, which are sorted on the way; negative ones count for
+ * nothing. Async-signal-safe. */
+void fd_close_others(int *keep, size_t count);
+
 [[nodiscard]] int fd_set_nonblock(int fd, int on);
 
 #endif

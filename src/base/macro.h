@@ -2,8 +2,8 @@
  * macro.h - the few macros that every file may use
  *
  * Cleanup attributes release a variable when it goes out of scope; take_fd() and take_ptr() (fd.h,
- *below) hand the value to a new owner and leave the variable empty, so that nothing is released
- *twice:
+ * below) hand the value to a new owner and leave the variable empty, so that nothing is released
+ * twice:
  *
  *	_cleanup_close_ int fd = -EBADF;
  *	fd = open(path, O_RDONLY | O_CLOEXEC);

@@ -1,13 +1,41 @@
 #include "base/sys.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
 #include <linux/securebits.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/hook.h"
+
+/* Of sys/mount.h, which does not go together with the kernel's own header. */
+#ifndef MS_BIND
+#define MS_BIND 4096
+#define MS_REC  16384
+#endif
+#ifndef MS_PRIVATE
+#define MS_PRIVATE (1 << 18)
+#endif
+#ifndef MNT_DETACH
+#define MNT_DETACH 2
+#endif
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+#ifndef AT_NO_AUTOMOUNT
+#define AT_NO_AUTOMOUNT 0x800
+#endif
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
 
 #define FAIL_IF_ASKED(name)                \
 	do {                               \
@@ -20,6 +48,44 @@ static int result(long r)
 {
 	return r < 0 ? -errno : (int)r;
 }
+
+/*
+ * A system call that leaves errno alone: for calls that two processes on one memory make at the
+ * same time.
+ */
+static long quiet_call(long number, long a, long b, long c, long d, long e)
+{
+	long ret;
+
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory");
+	ret = x0;
+#else
+#error "no system calls by hand for this architecture"
+#endif
+	return ret;
+}
+
+#define QUIET(number, a, b, c, d, e) \
+	((int)quiet_call(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e)))
 
 int sys_landlock_abi(void)
 {
@@ -70,6 +136,25 @@ pid_t sys_fork(void)
 	return result(fork());
 }
 
+pid_t sys_fork_into(uint64_t namespaces, int cgroup)
+{
+	const struct clone_args args = {
+		.flags = namespaces | (cgroup >= 0 ? CLONE_INTO_CGROUP : 0),
+		.exit_signal = SIGCHLD,
+		.cgroup = cgroup >= 0 ? (uint64_t)cgroup : 0,
+	};
+
+	FAIL_IF_ASKED("clone");
+	if (cgroup >= 0)
+		return result(syscall(SYS_clone3, &args, sizeof(args)));
+		/* A filter around us can read the flags of clone; clone3 is refused where that
+		 * matters. */
+#if defined(__s390__) || defined(__CRIS__)
+#error "the arguments of clone are in another order here"
+#endif
+	return result(syscall(SYS_clone, namespaces | SIGCHLD, 0, 0, 0, 0));
+}
+
 int sys_pidfd_open(pid_t pid)
 {
 	FAIL_IF_ASKED("pidfd_open");
@@ -88,12 +173,185 @@ int sys_close_range(unsigned int first, unsigned int last, unsigned int flags)
 	return result(syscall(SYS_close_range, first, last, flags));
 }
 
+/* One directory further, or -ELOOP where a link is. */
+static int step_into(int dir, const char *name)
+{
+	int fd = result(openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0 || !S_ISDIR(st.st_mode)) {
+		close(fd);
+		return S_ISLNK(st.st_mode) ? -ELOOP : -ENOTDIR;
+	}
+	return fd;
+}
+
+/* What the last component is opened as; a link is only ever seen, not followed. */
+static int step_last(int dir, const char *name, uint64_t flags, uint64_t mode)
+{
+	int fd = result(openat(dir, name, (int)flags | O_NOFOLLOW, (mode_t)mode));
+	struct stat st;
+
+	if (fd >= 0 && (flags & O_PATH) && !(flags & O_NOFOLLOW) && fstat(fd, &st) == 0 &&
+	    S_ISLNK(st.st_mode)) {
+		close(fd);
+		return -ELOOP;
+	}
+	return fd;
+}
+
+/*
+ * openat2 without links, step by step: inside another sandbox the call is not there, because its
+ * arguments cannot be seen by a filter.
+ */
+static int open_without_links(int dirfd, const char *path, uint64_t flags, uint64_t mode,
+			      bool beneath)
+{
+	int dir = dirfd;
+
+	if (path[0] == '/') {
+		if (beneath)
+			return -EXDEV;
+		dir = result(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
+		if (dir < 0)
+			return dir;
+		path += strspn(path, "/");
+	}
+	for (;;) {
+		size_t len = strcspn(path, "/"), skip = len + strspn(path + len, "/");
+		char name[NAME_MAX + 1];
+		int next;
+
+		if (len > NAME_MAX)
+			next = -ENAMETOOLONG;
+		else if (beneath && len == 2 && path[0] == '.' && path[1] == '.')
+			next = -EXDEV;
+		else {
+			memcpy(name, path, len);
+			name[len] = '\0';
+			next = path[skip] ? step_into(dir, len ? name : ".")
+					  : step_last(dir, len ? name : ".", flags, mode);
+		}
+		if (dir != dirfd)
+			close(dir);
+		if (next < 0 || !path[skip])
+			return next;
+		dir = next;
+		path += skip;
+	}
+}
+
 int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
 {
 	struct open_how how = { .flags = flags, .mode = mode, .resolve = resolve };
+	int r;
 
 	FAIL_IF_ASKED("openat2");
-	return result(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+	r = result(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+	/* Only what can be done as strictly by hand: mount points cannot be told apart so. */
+	if (r == -ENOSYS && (resolve & RESOLVE_NO_SYMLINKS) &&
+	    !(resolve & (RESOLVE_NO_XDEV | RESOLVE_IN_ROOT)))
+		return open_without_links(dirfd, path, flags, mode, resolve & RESOLVE_BENEATH);
+	return r;
+}
+
+int sys_mount(const char *type, const char *target, unsigned long flags, const char *data)
+{
+	FAIL_IF_ASKED("mount");
+	return QUIET(SYS_mount, type, target, type, flags, data);
+}
+
+int sys_bind(const char *source, const char *target)
+{
+	FAIL_IF_ASKED("mount");
+	return QUIET(SYS_mount, source, target, 0, MS_BIND | MS_REC, 0);
+}
+
+int sys_mount_set(const char *target, bool recursive, uint64_t set, uint64_t clear)
+{
+	const struct mount_attr attr = { .attr_set = set, .attr_clr = clear };
+
+	FAIL_IF_ASKED("mount_setattr");
+	return QUIET(SYS_mount_setattr, AT_FDCWD, target, recursive ? AT_RECURSIVE : 0, &attr,
+		     sizeof(attr));
+}
+
+int sys_open_tree(int dirfd, const char *path)
+{
+	FAIL_IF_ASKED("open_tree");
+	return result(syscall(SYS_open_tree, dirfd, path,
+			      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH |
+				      AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT));
+}
+
+int sys_mount_attributes(int tree, uint64_t set, uint64_t clear, int idmap)
+{
+	struct mount_attr attr = { .attr_set = set, .attr_clr = clear };
+
+	FAIL_IF_ASKED("mount_setattr");
+	if (idmap >= 0) {
+		attr.attr_set |= MOUNT_ATTR_IDMAP;
+		/* Opened among the host's mounts, where most spread. */
+		attr.propagation = MS_PRIVATE;
+		attr.userns_fd = (uint64_t)idmap;
+	}
+	return result(syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+			      sizeof(attr)));
+}
+
+int sys_move_mount(int tree, int target)
+{
+	FAIL_IF_ASKED("move_mount");
+	return result(syscall(SYS_move_mount, tree, "", target, "",
+			      MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
+}
+
+int sys_mount_private(void)
+{
+	const struct mount_attr attr = { .propagation = MS_PRIVATE };
+
+	FAIL_IF_ASKED("mount_private");
+	return result(syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)));
+}
+
+int sys_pivot_root(void)
+{
+	FAIL_IF_ASKED("pivot_root");
+	return result(syscall(SYS_pivot_root, ".", "."));
+}
+
+int sys_detach_here(void)
+{
+	FAIL_IF_ASKED("umount");
+	return result(syscall(SYS_umount2, ".", MNT_DETACH));
+}
+
+/* The kernel's header does not go together with the libc's. */
+#define STATX_MOUNT_ID 0x1000u
+struct statx_mount {
+	uint32_t mask, rest[35];
+	uint64_t mount_id;
+	uint64_t more[13];
+};
+_Static_assert(sizeof(struct statx_mount) == 256, "as large as the kernel's");
+_Static_assert(offsetof(struct statx_mount, mount_id) == 0x90, "where the kernel has it");
+
+int sys_mount_id(const char *path, uint64_t *ret_id)
+{
+	struct statx_mount stx;
+
+	if (syscall(SYS_statx, AT_FDCWD, path, 0, STATX_MOUNT_ID, &stx) < 0)
+		return -errno;
+	*ret_id = stx.mount_id;
+	return stx.mask & STATX_MOUNT_ID ? 0 : -EOPNOTSUPP;
+}
+
+int sys_unshare(int namespaces)
+{
+	FAIL_IF_ASKED("unshare");
+	return QUIET(SYS_unshare, namespaces, 0, 0, 0, 0);
 }
 
 int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to)

@@ -13,6 +13,7 @@
 #include <linux/openat2.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -51,10 +52,34 @@ int sys_seccomp_set_filter(unsigned int flags,
 int sys_no_new_privs(void);
 
 pid_t sys_fork(void); /* as fork, with -errno; clone3 is what container profiles refuse first */
+
+/*
+ * As fork, into new namespaces (CLONE_NEW...), and born in a cgroup of v2 where its directory is
+ * given (else -EBADF). The libc does not know of it: the child must not use threads or raise().
+ */
+pid_t sys_fork_into(uint64_t namespaces, int cgroup);
 int sys_pidfd_open(pid_t pid);
 int sys_pidfd_send_signal(int pidfd, int signal);
 int sys_close_range(unsigned int first, unsigned int last, unsigned int flags);
 int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
+
+/*
+ * Mounts. By path, from the working directory, where no name on the way can be somebody else's:
+ * this is several times as fast. By descriptor everywhere else: a tree is detached until
+ * sys_move_mount() puts it on the directory or file behind a descriptor.
+ */
+int sys_mount(const char *type, const char *target, unsigned long flags, const char *data);
+int sys_bind(const char *source, const char *target); /* with all that is mounted below */
+int sys_mount_set(const char *target, bool recursive, uint64_t set, uint64_t clear);
+int sys_open_tree(int dirfd, const char *path); /* a copy with all that is mounted below */
+int sys_mount_attributes(int tree, uint64_t set, uint64_t clear, int idmap); /* recursive */
+int sys_move_mount(int tree, int target);
+int sys_mount_private(void); /* no mount spreads to or from where we came from */
+int sys_pivot_root(void);    /* the working directory becomes the root, under the old one */
+int sys_detach_here(void);   /* what is mounted on the working directory, with all below it */
+int sys_mount_id(const char *path, uint64_t *ret_id);
+int sys_unshare(int namespaces);
+
 int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to);
 
 /*

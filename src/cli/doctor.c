@@ -20,7 +20,7 @@ static enum tier_state state_of(const struct tier *tier, const struct host *host
 				enum host_feature *ret_missing)
 {
 	*ret_missing = tier_missing(tier, host);
-	if (!tier->is_built)
+	if (!tier->prepare)
 		return TIER_NOT_BUILT;
 	return *ret_missing == HOST_FEATURE_COUNT ? TIER_READY : TIER_MISSING;
 }
@@ -58,6 +58,68 @@ static void print_tier(const struct tier *tier, const struct host *host,
 						      : "nothing on this host helps");
 }
 
+static bool is_user(const struct host *host)
+{
+	return !host->root;
+}
+
+static bool is_root(const struct host *host)
+{
+	return host->root;
+}
+
+static bool lacks_memory(const struct host *host)
+{
+	return !host->facts[HOST_CGROUP_MEMORY].ok;
+}
+
+static bool lacks_cpu(const struct host *host)
+{
+	return !host->facts[HOST_CGROUP_CPU].ok;
+}
+
+static bool is_user_lacking_pids(const struct host *host)
+{
+	return !host->root && !host->facts[HOST_CGROUP_PIDS].ok;
+}
+
+#define DELEGATE                                                                          \
+	"run it in a cgroup of its own: systemd-run --user --scope -p Delegate=yes brig " \
+	"run ... (cgroup v2), or as root"
+
+/* Where a sandbox of this caller's is weaker than another's, and what would make them equal. */
+static const struct difference {
+	const char *wall, *here, *remedy;
+	bool (*is)(const struct host *host);
+} differences[] = {
+	{ "ids", "container: the caller's own id and groups on the host; root's have a range each",
+	  "run brig as root, which gives each sandbox 65536 ids of its own", is_user },
+	{ "ids", "process tier: keeps uid 0, without capabilities",
+	  "use the container tier, or run brig as an ordinary user", is_root },
+	{ "memory", "a limit on each process and a watch over the sum, no cgroup", DELEGATE,
+	  lacks_memory },
+	{ "cpu", "whole CPUs by affinity, no fraction, no cgroup", DELEGATE, lacks_cpu },
+	{ "pids", "process tier: shared with the caller's other tasks", DELEGATE,
+	  is_user_lacking_pids },
+	{ NULL, NULL, NULL, NULL },
+};
+
+static void print_differences(const struct host *host)
+{
+	bool any = false;
+
+	for (size_t i = 0; differences[i].wall; i++) {
+		const struct difference *d = &differences[i];
+
+		if (!d->is(host))
+			continue;
+		printf("%s  %-12s %s\n  %-12s remedy: %s\n",
+		       any ? "" : "\nWhat a sandbox of this caller's lacks\n", d->wall, d->here, "",
+		       d->remedy);
+		any = true;
+	}
+}
+
 static void print_text(const struct host *host, const struct tier *standard)
 {
 	printf("Linux %s, %s%s\n\nTiers\n", host->kernel, host->root ? "root" : "an ordinary user",
@@ -73,10 +135,7 @@ static void print_text(const struct host *host, const struct tier *standard)
 		if (!fact->ok && fact->remedy[0])
 			printf("      %-28s remedy: %s\n", "", fact->remedy);
 	}
-	if (host->root)
-		printf("\nAs root the process tier keeps uid 0 without capabilities; run brig as "
-		       "an ordinary user "
-		       "where you can.\n");
+	print_differences(host);
 }
 
 static struct node *tier_node(const struct tier *tier, const struct host *host,
@@ -113,22 +172,36 @@ static struct node *fact_node(enum host_feature feature, const struct host_fact 
 	return r < 0 ? NULL : take_ptr(&map);
 }
 
+static struct node *difference_node(const struct difference *d)
+{
+	_cleanup_(node_freep) struct node *map = node_map();
+	int r = map ? node_set(map, "wall", node_string(d->wall)) : -ENOMEM;
+
+	r = r < 0 ? r : node_set(map, "here", node_string(d->here));
+	r = r < 0 ? r : node_set(map, "remedy", node_string(d->remedy));
+	return r < 0 ? NULL : take_ptr(&map);
+}
+
 static int print_as_json(const struct host *host, const struct tier *standard, bool ready)
 {
 	_cleanup_(node_freep) struct node *root = node_map(), *tier_list = node_list(),
-					  *facts = node_list();
-	int r = root && tier_list && facts ? 0 : -ENOMEM;
+					  *facts = node_list(), *lacks = node_list();
+	int r = root && tier_list && facts && lacks ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < tier_count && r == 0; i++)
 		r = node_add(tier_list, tier_node(&tiers[i], host, standard));
 	for (size_t i = 0; i < HOST_FEATURE_COUNT && r == 0; i++)
 		r = node_add(facts, fact_node((enum host_feature)i, &host->facts[i]));
+	for (size_t i = 0; differences[i].wall && r == 0; i++)
+		if (differences[i].is(host))
+			r = node_add(lacks, difference_node(&differences[i]));
 	r = r < 0 ? r : node_set(root, "ready", node_bool(ready));
 	r = r < 0 ? r : node_set(root, "kernel", node_string(host->kernel));
 	r = r < 0 ? r : node_set(root, "root", node_bool(host->root));
 	r = r < 0 ? r : node_set(root, "container", node_bool(host->container));
 	r = r < 0 ? r : node_set(root, "tiers", take_ptr(&tier_list));
 	r = r < 0 ? r : node_set(root, "host", take_ptr(&facts));
+	r = r < 0 ? r : node_set(root, "differences", take_ptr(&lacks));
 	return r < 0 ? complain_text("out of memory") : print_json(root);
 }
 
@@ -144,6 +217,8 @@ static const struct {
 	{ "host", "name", "string" },          { "host", "title", "string" },
 	{ "host", "why", "string" },           { "host", "ok", "boolean" },
 	{ "host", "detail", "string" },        { "host", "remedy", "string" },
+	{ "differences", "wall", "string" },   { "differences", "here", "string" },
+	{ "differences", "remedy", "string" },
 };
 
 static struct node *schema_type(const char *type)
@@ -195,6 +270,7 @@ static int print_schema(void)
 
 	r = r < 0 ? r : add_list("tiers", properties, required);
 	r = r < 0 ? r : add_list("host", properties, required);
+	r = r < 0 ? r : add_list("differences", properties, required);
 	r = r < 0 ? r
 		  : schema_document("brig host report", take_ptr(&properties), take_ptr(&required),
 				    &root);
@@ -238,7 +314,10 @@ const struct verb verb_doctor = {
 	.summary = "tell what this host can enforce, and what would help",
 	.text = "Tries every kernel feature that a tier stands on, as this user, and prints for "
 		"each tier whether it "
-		"is ready, and for each thing missing the exact remedy. Leaves nothing behind.\n\n"
+		"is ready, and for each thing missing the exact remedy; then where a sandbox of "
+		"this caller's is weaker than one of root's or of another user's, and what would "
+		"make "
+		"them equal. Leaves nothing behind.\n\n"
 		"The exit status is 0 when the default tier is ready, 1 when it is not.",
 	.example = "brig doctor\nbrig doctor --json",
 	.options = doctor_options,

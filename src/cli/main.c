@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/title.h"
 #include "cli/cli.h"
 
 /* A descriptor of ours in a gap among 0, 1 and 2 would become the command's. */
@@ -24,6 +25,7 @@ int main(int argc, char **argv)
 	const struct verb *verb;
 
 	fill_gaps();
+	title_init(argc, argv);
 	if (argc < 2) {
 		print_help(NULL);
 		return EXIT_BRIG;

@@ -130,7 +130,7 @@ static void print_tiers(void)
 	printf("| tier | walls | for | in this version |\n|---|---|---|---|\n");
 	for (size_t i = 0; i < tier_count; i++)
 		printf("| `%s` | %s | %s | %s |\n", isolation_names[tiers[i].isolation],
-		       tiers[i].walls, tiers[i].purpose, tiers[i].is_built ? "yes" : "no");
+		       tiers[i].walls, tiers[i].purpose, tiers[i].prepare ? "yes" : "no");
 }
 
 static const struct option manual_options[] = { { "help", NULL, "this text" }, { 0 } };

@@ -7,7 +7,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "cli/changes.h"
 #include "cli/cli.h"
+#include "data/schema.h"
 #include "tier/tier.h"
 #include "warden/warden.h"
 
@@ -20,8 +22,12 @@ static const struct option run_options[] = {
 	{ "json", NULL, "print one JSON object with the result, output included" },
 	{ "raw", NULL, "do not make the output harmless for the terminal" },
 	{ "weaken", "WALL", "start although this host cannot give WALL (signals)" },
+	{ "dry-run", NULL, "print every step of the set-up, and do none" },
+	{ "diff", NULL, "print what was changed in overlays" },
+	{ "commit", NULL, "bring the changes in overlays back when the command succeeded" },
+	{ "export", "DIR|FILE.tar", "write what the sandbox made to a new folder or tar file" },
 	{ "verbose", NULL, "say which tier was chosen and what it enforces" },
-	{ "schema", NULL, "print the JSON Schema of what --json prints" },
+	{ "schema", NULL, "print the JSON Schema of what --json prints (also with --dry-run)" },
 	{ "help", NULL, "this text" },
 	{ 0 },
 };
@@ -32,7 +38,8 @@ struct flag {
 
 struct run {
 	const char *policy_name;
-	bool json, is_raw, verbose, schema, help;
+	bool json, is_raw, verbose, schema, help, dry_run;
+	struct run_changes changes;
 	unsigned int weaken;
 	struct flag flags[128]; /* of the policy, in their order */
 	size_t flag_count;
@@ -54,8 +61,10 @@ static int set_option(struct run *run, const char *name, const char *value, stru
 		const char *name;
 		bool *place;
 	} switches[] = {
-		{ "json", &run->json },     { "raw", &run->is_raw }, { "verbose", &run->verbose },
-		{ "schema", &run->schema }, { "help", &run->help },
+		{ "json", &run->json },         { "raw", &run->is_raw },
+		{ "verbose", &run->verbose },   { "schema", &run->schema },
+		{ "help", &run->help },         { "dry-run", &run->dry_run },
+		{ "diff", &run->changes.diff }, { "commit", &run->changes.commit },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
@@ -65,6 +74,10 @@ static int set_option(struct run *run, const char *name, const char *value, stru
 		}
 	if (str_equal(name, "weaken"))
 		return set_weaken(run, value, err);
+	if (str_equal(name, "export")) {
+		run->changes.export = value;
+		return 0;
+	}
 	if (str_equal(name, "policy")) {
 		run->policy_name = value;
 		return 0;
@@ -174,7 +187,7 @@ static void print_report(const struct tier *tier, const char *why, const struct 
 }
 
 /* Said on standard error when the end was not the program's own doing, unless --json says it. */
-static void print_reason(const struct result *result, const struct policy *policy)
+static void print_reason(const struct result *result)
 {
 	static const char *const texts[REASON_COUNT] = {
 		[REASON_TIMEOUT] = "ended at its time limit (wall)",
@@ -185,7 +198,6 @@ static void print_reason(const struct result *result, const struct policy *polic
 		[REASON_OUTPUT] = "printed more than its limit (output)",
 	};
 
-	(void)policy;
 	if (texts[result->reason])
 		fprintf(stderr, "brig: the sandbox %s\n", texts[result->reason]);
 	for (size_t i = 0; i < result->denial_count; i++)
@@ -193,27 +205,53 @@ static void print_reason(const struct result *result, const struct policy *polic
 			fprintf(stderr, "brig: refused: %s\n", result->denials[i].object);
 }
 
-static int print_schema(void)
+/* What --dry-run --json prints. */
+static int dry_run_schema(struct node **ret_schema)
 {
-	_cleanup_(node_freep) struct node *schema = NULL;
+	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list(),
+					  *list = node_map(), *text = node_map(), *item = NULL;
+	int r = properties && required && list && text ? plan_schema(&item) : -ENOMEM;
 
-	return result_schema(&schema) < 0 ? complain_text("out of memory") : print_json(schema);
+	r = r < 0 ? r : node_set(text, "type", node_string("string"));
+	r = r < 0 ? r : node_set(list, "type", node_string("array"));
+	r = r < 0 ? r : node_set(list, "items", take_ptr(&item));
+	r = r < 0 ? r : node_set(properties, "isolation", take_ptr(&text));
+	r = r < 0 ? r : node_set(properties, "operations", take_ptr(&list));
+	r = r < 0 ? r : node_add(required, node_string("isolation"));
+	r = r < 0 ? r : node_add(required, node_string("operations"));
+	return r < 0 ? r
+		     : schema_document("brig plan", take_ptr(&properties), take_ptr(&required),
+				       ret_schema);
 }
 
-static int finish(const struct run *run, const struct result *result, const struct policy *policy,
+static int print_schema(const struct run *run)
+{
+	_cleanup_(node_freep) struct node *schema = NULL;
+	int r = run->dry_run ? dry_run_schema(&schema) : result_schema(&schema);
+
+	return r < 0 ? complain_text("out of memory") : print_json(schema);
+}
+
+/* The changes come last: what was printed before is the program's. */
+static int finish(const struct run *run, const struct result *result, const struct tier_jail *tj,
 		  const struct err *err)
 {
 	_cleanup_(node_freep) struct node *node = NULL;
+	struct err changes = ERR_NONE;
+	int r;
 
 	if (err->code)
 		complain(err);
-	if (!run->json) {
-		print_reason(result, policy);
-		return result->exit_code;
-	}
-	if (result_to_node(result, &node) < 0)
+	if (!run->json)
+		print_reason(result);
+	else if (result_to_node(result, &node) < 0)
 		return complain_text("out of memory");
-	return print_json(node) ?: result->exit_code;
+	r = changes_finish(&run->changes, tj, result->exit_code != 0, node, &changes);
+	if (node && print_json(node))
+		return EXIT_BRIG;
+	if (r < 0)
+		return complain(&changes);
+	return result->exit_code;
 }
 
 /*
@@ -233,37 +271,126 @@ static const char *temporary_folder(void)
 	return "/tmp";
 }
 
-static int run_policy(const struct run *run, const struct policy *policy, struct err *err)
+static int print_plan(const struct run *run, const struct tier *tier, const struct plan *plan)
 {
-	static struct process_jail pj;
+	_cleanup_(node_freep) struct node *root = NULL, *list = NULL;
+	char text[2048];
+	int r;
+
+	if (!run->json) {
+		for (size_t i = 0; i < plan->count; i++) {
+			op_describe(&plan->ops[i], text, sizeof(text));
+			printf("%-13s %s\n", stage_names[plan->ops[i].stage], text);
+		}
+		return 0;
+	}
+	root = node_map();
+	r = root ? plan_to_node(plan, &list) : -ENOMEM;
+	r = r < 0 ? r : node_set(root, "isolation", node_string(isolation_names[tier->isolation]));
+	r = r < 0 ? r : node_set(root, "operations", take_ptr(&list));
+	return r < 0 ? complain_text("out of memory") : print_json(root);
+}
+
+static int show_plan(const struct run *run, const struct warden_request *request, struct err *err)
+{
+	static struct tier_jail tj;
+	int r = warden_plan(request, &tj, err);
+
+	if (r < 0)
+		return complain(err);
+	r = print_plan(run, request->tier, &tj.plan);
+	tier_jail_abandon(&tj);
+	return r;
+}
+
+/*
+ * The start failed. If it was because this host lacks what the tier needs, the person is told the
+ * remedy; and where the policy left the choice to us and the floor allows it, a weaker tier takes
+ * over, in words.
+ */
+static const struct tier *take_instead(const struct policy *policy, const struct tier *failed,
+				       struct err *err)
+{
+	static struct host host;
+	enum host_feature missing;
+	const struct tier *instead;
+
+	host_probe(&host);
+	instead = tier_instead(policy, failed, &host, &missing);
+	if (missing == HOST_FEATURE_COUNT)
+		return NULL;
+	if (instead)
+		fprintf(stderr,
+			"brig: %s tier instead of %s: this host does not give %s (%s; brig doctor "
+			"tells more)\n",
+			isolation_names[instead->isolation], isolation_names[failed->isolation],
+			host_features[missing].title, host.facts[missing].detail);
+	else
+		err_set(err, -EOPNOTSUPP,
+			"the %s tier needs %s, which this host does not give: %s%s%s",
+			isolation_names[failed->isolation], host_features[missing].title,
+			host.facts[missing].detail, host.facts[missing].remedy[0] ? "; " : "",
+			host.facts[missing].remedy);
+	return instead;
+}
+
+static int run_tier(const struct run *run, struct warden_request *request, struct tier_jail *tj,
+		    struct result *result, struct err *err)
+{
+	int r = warden_run(request, tj, result, err);
+	const struct tier *instead;
+
+	/* Bad input stays bad input: only what the kernel refused is worth another try. */
+	if (r >= 0 || request->tier->isolation == ISOLATION_PROCESS)
+		return r;
+	instead = take_instead(request->policy, request->tier, err);
+	if (!instead)
+		return r;
+	if (changes_are_wanted(&run->changes))
+		return err_set(err, -EOPNOTSUPP,
+			       "--diff, --commit and --export need the container tier");
+	*err = ERR_NONE;
+	request->tier = instead;
+	return warden_run(request, tj, result, err);
+}
+
+static int run_policy(struct run *run, const struct policy *policy, const struct policy_env *env,
+		      struct err *err)
+{
+	static struct tier_jail tj;
 	struct result result = { 0 };
 	const char *why;
-	const struct tier *tier;
 	struct warden_request request = {
 		.policy = policy,
+		.env = env,
 		.weaken = run->weaken,
 		.capture = run->json,
 		.is_raw = run->is_raw,
+		.keeps_store = changes_are_wanted(&run->changes),
 		.argv = run->command,
 		.environ = environ,
 		.temporary = temporary_folder(),
 	};
-	int r = tier_choose(policy, &tier, &why, err);
+	int r = tier_choose(policy, &request.tier, &why, err);
 
+	r = r < 0 ? r : changes_check(&run->changes, policy, err);
 	/* Only where somebody reads it: the canonical form costs as much as the walls. */
 	if (r == 0 && (run->json || run->verbose))
 		r = policy_digest(policy, result.policy);
 	if (r < 0)
 		return err->code ? complain(err) : complain_text("out of memory");
-	result.isolation = isolation_names[tier->isolation];
-	r = warden_run(&request, &pj, &result, err);
+	if (run->dry_run)
+		return show_plan(run, &request, err);
+	r = run_tier(run, &request, &tj, &result, err);
 	if (r < 0)
 		return complain(err);
+	result.isolation = isolation_names[request.tier->isolation];
 	if (run->verbose)
-		print_report(tier, why, &result);
-	r = finish(run, &result, policy, err);
+		print_report(request.tier, why, &result);
+	r = finish(run, &result, &tj, err);
 	buf_done(&result.out);
 	buf_done(&result.err);
+	warden_leave(&tj);
 	return r;
 }
 
@@ -280,12 +407,12 @@ static int verb_run_main(int argc, char **argv)
 		return 0;
 	}
 	if (r == 0 && run.schema)
-		return print_schema();
+		return print_schema(&run);
 	r = r < 0 ? r : policy_env_here(&env, &err);
 	r = r < 0 ? r : load_policy(&run, &env, &policy, &err);
 	if (r < 0)
 		return complain(&err);
-	r = run_policy(&run, &policy, &err);
+	r = run_policy(&run, &policy, &env, &err);
 	policy_done(&policy);
 	for (size_t i = 0; i < run.flag_count; i++)
 		free((char *)(uintptr_t)run.flags[i].name);

@@ -2,15 +2,15 @@
  * node.h - one tree for what was read from YAML or JSON and for what is written as JSON
  *
  * A node owns its children. Every node remembers the line and column (from 1) where it stood, so
- *that an error can point at it; nodes made by code have line 0. Maps keep the order of the file and
- *have no duplicate keys.
+ * that an error can point at it; nodes made by code have line 0. Maps keep the order of the file and
+ * have no duplicate keys.
  *
  *	_cleanup_(node_freep) struct node *map = node_map();
  *	r = node_set(map, "exit_code", node_int(0));
  *	r = node_set(map, "stdout", node_string("hi"));
  *
  * The setters take over the child also when they fail, and a NULL child (out of memory in a
- *constructor) is -ENOMEM, so a chain of them needs one check each and leaks nothing.
+ * constructor) is -ENOMEM, so a chain of them needs one check each and leaks nothing.
  */
 #ifndef BRIG_DATA_NODE_H
 #define BRIG_DATA_NODE_H

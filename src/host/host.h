@@ -2,8 +2,8 @@
  * host.h - what this kernel and this user can enforce, found by trying it
  *
  * One row per feature. A probe tries the thing itself (in a child process where it would change
- *us), never a version number, and leaves nothing behind. All of them together take a few
- *milliseconds.
+ * us), never a version number, and leaves nothing behind. All of them together take a few
+ * milliseconds.
  *
  *	struct host host;
  *	host_probe(&host);

@@ -2,8 +2,8 @@
  * probe.h - how a feature is tried without disturbing whoever asks
  *
  * What would change us is done in a child: it gets no signal, raises no SIGCHLD, dies with us,
- *dumps no core and is killed when it does not answer in time. It reports the step that it came to
- *and the error that stopped it there:
+ * dumps no core and is killed when it does not answer in time. It reports the step that it came to
+ * and the error that stopped it there:
  *
  *	static int try_thing(const void *arg, struct probe_answer *answer)
  *	{

@@ -284,21 +284,29 @@ uint32_t cgroup_available(void)
 	return found;
 }
 
-int cgroup_enter(const struct cgroup *cg)
+int cgroup_put(const struct cgroup *cg, pid_t pid, bool without_v2)
 {
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", pid);
 	for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++) {
-		bool seen = cg->dir[i] < 0;
+		bool seen = cg->dir[i] < 0 || (without_v2 && cg->is_v2[i]);
 		int r;
 
 		for (size_t j = 0; j < i; j++)
 			seen |= cg->dir[j] == cg->dir[i];
 		if (seen)
 			continue;
-		r = file_write_at(cg->dir[i], "cgroup.procs", "0");
+		r = file_write_at(cg->dir[i], "cgroup.procs", text);
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+int cgroup_enter(const struct cgroup *cg)
+{
+	return cgroup_put(cg, 0, false);
 }
 
 static int write_u64(int dir, const char *file, uint64_t value)

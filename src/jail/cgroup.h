@@ -26,6 +26,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 #include "base/macro.h"
@@ -81,9 +82,12 @@ const char *cgroup_mechanism(const struct cgroup *cg, enum cgroup_control contro
 /* Moves the calling process in. Async-signal-safe: a forked child calls it. */
 [[nodiscard]] int cgroup_enter(const struct cgroup *cg);
 
+/* Moves another process in; one that was born in the v2 directory needs the others only. */
+[[nodiscard]] int cgroup_put(const struct cgroup *cg, pid_t pid, bool without_v2);
+
 /*
  * A descriptor for CLONE_INTO_CGROUP, owned by cg, or -EBADF where no v2 directory is. It stands
- * only for the controls of v2: with others in cg, the child still calls cgroup_enter().
+ * only for the controls of v2: with others in cg, cgroup_put() does the rest.
  */
 int cgroup_v2_fd(const struct cgroup *cg);
 

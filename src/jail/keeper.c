@@ -18,6 +18,8 @@
 #include "base/fd.h"
 #include "base/hook.h"
 #include "base/sys.h"
+#include "base/title.h"
+#include "jail/inside.h"
 #include "jail/launch.h"
 #include "jail/tree.h"
 #include "jail/mediate.h"
@@ -27,11 +29,14 @@
 
 #define REAP_MAX 256 /* in one go */
 
+#define BESIDE_MS 10 /* between looks at whether the child beside us has ended */
+
 /* How much later than the warden's deadline ours is: only a warden that is stopped or stuck misses
  * its own. */
 #define LATE_MS 1000
 
 const char *const keeper_steps[STEP_COUNT] = {
+	[STEP_SETUP] = "waiting for the warden",
 	[STEP_PRIVILEGES] = "dropping privileges",
 	[STEP_AFFINITY] = "setting the CPU affinity",
 	[STEP_DOMAIN] = "entering the Landlock domain for signals",
@@ -45,17 +50,13 @@ const char *const keeper_steps[STEP_COUNT] = {
 	[STEP_RLIMITS] = "setting resource limits",
 	[STEP_FILES] = "entering the Landlock domain for files",
 	[STEP_DESCRIPTORS] = "closing descriptors",
+	[STEP_CLOCK] = "settling beside the program",
 	[STEP_EXEC] = "executing the program",
 };
 
 static void tell(int control, const struct keeper_event *event)
 {
-	ssize_t n;
-
-	do
-		n = send(control, event, sizeof(*event), MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	/* Nobody listens any more: the loop sees the end of the socket and acts on it. */
+	keeper_tell(control, event, -EBADF);
 }
 
 /* Reaps what has ended. 1: the first process ended; 0: others or none; -ECHILD: no child is left.
@@ -137,6 +138,7 @@ struct watch {
 	bool ended, scoped, late;
 	uint64_t deadline;        /* UINT64_MAX: none */
 	bool more;                /* children that are still to be reaped */
+	bool is_detaching;        /* a child beside us that raises no signal at its end */
 	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
 };
@@ -185,11 +187,12 @@ static bool look_after_children(struct watch *watch)
 static int time_left(const struct watch *watch)
 {
 	uint64_t now;
+	int nap = watch->is_detaching ? BESIDE_MS : 1000000;
 
 	if (watch->deadline == UINT64_MAX)
-		return -1;
+		return watch->is_detaching ? nap : -1;
 	now = now_ms();
-	return now >= watch->deadline ? 0 : (int)MIN(watch->deadline - now, (uint64_t)1000000);
+	return now >= watch->deadline ? 0 : (int)MIN(watch->deadline - now, (uint64_t)nap);
 }
 
 static void watch_first(struct watch *watch)
@@ -210,6 +213,8 @@ static void watch_first(struct watch *watch)
 			watch->late = true;
 			return;
 		}
+		if (watch->is_detaching)
+			watch->is_detaching = beside_is_left();
 		if ((fds[1].revents || watch->more) && !look_after_children(watch))
 			return;
 		if (fds[0].revents && !obey(watch))
@@ -226,11 +231,12 @@ static bool signals_are_scoped(pid_t warden)
 	return kill(warden, 0) < 0 && errno == EPERM;
 }
 
-static void fail(int control, enum keeper_step step, int code)
+static void fail(int control, const struct launch_failure *failure)
 {
 	const struct keeper_event event = { .news = KEEPER_FAILED,
-					    .step = (int)step,
-					    .code = code };
+					    .step = (int)failure->step,
+					    .op = failure->op,
+					    .code = failure->code };
 
 	tell(control, &event);
 }
@@ -244,40 +250,47 @@ static uint64_t kept_capabilities(const struct jail *jail)
 {
 	bool has_cgroup = false;
 
+	/* Of a container's keeper, which is in the cgroup itself, it is the janitor's to remove. */
+	if (plan_has_namespaces(jail->plan))
+		return 0;
 	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++)
 		has_cgroup |= jail->cgroup.dir[i] >= 0;
 	return has_cgroup && geteuid() == 0 ? 1ull << CAP_DAC_OVERRIDE : 0;
 }
 
-/* The walls that the keeper shares with the workload. 0, or the step that failed with its -errno in
- * *ret_code. */
-static int enclose(const struct jail *jail, pid_t warden, int *ret_code)
+static int enclose_by_landlock(const struct jail *jail, pid_t warden,
+			       struct launch_failure *failure)
+{
+	failure->step = STEP_DOMAIN;
+	failure->code = landlock_enter(&jail->outer);
+	if (failure->code == 0 && !signals_are_scoped(warden)) {
+		failure->step = STEP_SCOPE;
+		failure->code = -EPERM;
+	}
+	return failure->code;
+}
+
+/* The walls that the keeper shares with the workload. */
+static int enclose(const struct jail *jail, pid_t warden, struct launch_failure *failure)
 {
 	int r = sys_no_new_privs();
 
-	*ret_code = r < 0 ? r : sys_drop_capabilities(kept_capabilities(jail));
-	if (*ret_code < 0)
-		return STEP_PRIVILEGES;
+	failure->step = STEP_PRIVILEGES;
+	/* In a container the first process still has ids to change, and drops them itself. */
+	if (r == 0 && !plan_has_namespaces(jail->plan))
+		r = sys_drop_capabilities(kept_capabilities(jail));
+	failure->code = r;
+	if (r < 0)
+		return r;
 	if (jail->has_affinity &&
 	    sched_setaffinity(0, sizeof(jail->affinity), &jail->affinity) < 0) {
-		*ret_code = -errno;
-		return STEP_AFFINITY;
+		failure->step = STEP_AFFINITY;
+		failure->code = -errno;
+		return failure->code;
 	}
-	if (jail->outer.fd >= 0) {
-		*ret_code = landlock_enter(&jail->outer);
-		if (*ret_code < 0)
-			return STEP_DOMAIN;
-		if (!signals_are_scoped(warden)) {
-			*ret_code = -EPERM;
-			return STEP_SCOPE;
-		}
-	}
-	if (jail->filter && !jail->mediated) {
-		*ret_code = filter_load(jail->filter);
-		if (*ret_code < 0)
-			return STEP_FILTER;
-	}
-	return -1;
+	if (jail->outer.fd >= 0)
+		return enclose_by_landlock(jail, warden, failure);
+	return 0;
 }
 
 /* Leaves only what the keeper needs: everything else would keep pipes of the workload open. */
@@ -294,43 +307,20 @@ static void drop_stdio(void)
 		close(null);
 }
 
-/*
- * Closes all that was inherited but these: a pipe of the warden that stays open here would hide
- * from the workload that its reader is gone.
+/* A pipe of the warden that stays open here would hide from the workload that its reader is gone.
  */
-static void keep_only(int *keep, size_t count)
-{
-	unsigned int from = 3;
-
-	for (size_t i = 1; i < count; i++)
-		for (size_t k = i; k > 0 && keep[k - 1] > keep[k]; k--) {
-			int swap = keep[k];
-
-			keep[k] = keep[k - 1];
-			keep[k - 1] = swap;
-		}
-	for (size_t i = 0; i < count; i++) {
-		if (keep[i] < 3)
-			continue;
-		if ((unsigned int)keep[i] > from)
-			(void)!sys_close_range(from, (unsigned int)keep[i] - 1, 0);
-		from = (unsigned int)keep[i] + 1;
-	}
-	(void)!sys_close_range(from, ~0u, 0);
-}
-
 static void close_inherited(const struct jail *jail, const struct watch *watch)
 {
-	int keep[5 + 2 * CGROUP_CONTROL_COUNT] = { watch->control, watch->signals,
+	int keep[6 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,           watch->signals,
 						   watch->mediator.listener, jail->scratch.parent,
-						   jail->scratch.dir };
-	size_t count = 5;
+						   jail->scratch.dir,        jail->ids.lock };
+	size_t count = 6;
 
-	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++) {
+	for (int i = 0; i < CGROUP_CONTROL_COUNT && !plan_has_namespaces(jail->plan); i++) {
 		keep[count++] = jail->cgroup.parent[i];
 		keep[count++] = jail->cgroup.dir[i];
 	}
-	keep_only(keep, count);
+	fd_close_others(keep, count);
 }
 
 static bool warden_is_gone(int control)
@@ -340,12 +330,10 @@ static bool warden_is_gone(int control)
 	return poll(&fd, 1, 0) == 1 && (fd.revents & POLLHUP);
 }
 
-/* Everything that has to be there before the workload is. -1, or the step that failed. */
-static int prepare(const struct jail *jail, const struct jail_command *command, pid_t warden,
-		   struct watch *watch, int *ret_code)
+/* Sessions, signals and what else a keeper is. */
+static int become_keeper(struct watch *watch)
 {
 	sigset_t children, all;
-	int step;
 
 	/* Its own session: signals to the caller's terminal or group are the warden's business. */
 	setsid();
@@ -358,29 +346,57 @@ static int prepare(const struct jail *jail, const struct jail_command *command, 
 	sigemptyset(&children);
 	sigaddset(&children, SIGCHLD);
 	watch->signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (watch->signals < 0) {
-		*ret_code = -errno;
-		return STEP_FORK;
+	return watch->signals < 0 ? -errno : 0;
+}
+
+/* Everything that has to be there before the workload is. */
+static int prepare(struct jail *jail, const struct jail_command *command, pid_t warden,
+		   struct watch *watch, struct launch_failure *failure)
+{
+	static struct executor executor;
+	bool contained = plan_has_namespaces(jail->plan);
+
+	*failure = (struct launch_failure){ .step = STEP_FORK, .op = -1 };
+	failure->code = become_keeper(watch);
+	if (failure->code == 0 && contained) {
+		/* Before the program can run, the warden's death is ours. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		failure->step = STEP_SETUP;
+		executor_init(&executor);
+		failure->code = inside_set_up(jail, watch->control, &executor, &failure->op);
+		jail->inner = executor.grants;
 	}
-	step = enclose(jail, warden, ret_code);
-	if (step < 0 && command->terminal >= 0 && ioctl(command->terminal, TIOCSCTTY, 0) < 0) {
-		*ret_code = -errno;
-		return STEP_TERMINAL;
+	if (failure->code == 0 && contained) {
+		failure->step = STEP_TERMINAL;
+		failure->code = inside_terminal(jail, command, watch->control);
 	}
-	return step;
+	if (failure->code == 0)
+		enclose(jail, warden, failure);
+	if (failure->code == 0 && command->terminal >= 0 &&
+	    ioctl(command->terminal, TIOCSCTTY, 0) < 0) {
+		failure->step = STEP_TERMINAL;
+		failure->code = -errno;
+	}
+	return failure->code;
 }
 
 /* From the first process to the moment when the sandbox must end. */
 static void run(const struct jail *jail, const struct jail_command *command, struct watch *watch)
 {
-	struct launch_failure failure = { 0 };
+	struct launch_failure failure = { .op = -1 };
 	struct keeper_event event = { .news = KEEPER_STARTED };
 
 	watch->first = launch(jail, command, &watch->mediator.listener, &failure);
 	close_inherited(jail, watch);
 	drop_stdio();
+	if (failure.code == 0 && plan_has_namespaces(jail->plan)) {
+		failure.step = STEP_CLOCK;
+		failure.code = inside_settle(jail, watch->first);
+		watch->is_detaching = beside_is_left();
+	}
+	title_set("brig-keeper");
 	if (failure.code < 0) {
-		fail(watch->control, failure.step, failure.code);
+		fail(watch->control, &failure);
 		return;
 	}
 	if (jail->wall_ms != UINT64_MAX)
@@ -426,35 +442,68 @@ static void finish(const struct jail *jail, struct watch *watch)
 	tell(watch->control, &event);
 }
 
-_Noreturn static void keeper_main(const struct jail *jail, const struct jail_command *command,
+_Noreturn static void keeper_main(struct jail *jail, const struct jail_command *command,
 				  int control, pid_t warden)
 {
+	/* What confines kill(-1) to the sandbox. */
+	bool scoped = jail->outer.fd >= 0 || plan_has_namespaces(jail->plan);
 	struct watch watch = { .control = control,
 			       .signals = -EBADF,
-			       .scoped = jail->outer.fd >= 0,
+			       .scoped = scoped,
 			       .deadline = UINT64_MAX,
 			       .mediator = { .listener = -EBADF,
+					     .mediation = jail->mediation,
+					     .guarded = jail->guarded,
+					     .guarded_count = jail->guarded_count,
 					     .writable = jail->writable,
 					     .writable_count = jail->writable_count,
 					     .readable = jail->readable,
 					     .readable_count = jail->readable_count,
-					     .scoped = jail->outer.fd >= 0 } };
-	int code = 0, step = prepare(jail, command, warden, &watch, &code);
+					     .scoped = scoped } };
+	struct launch_failure failure;
 
-	if (step >= 0)
-		fail(control, (enum keeper_step)step, code);
+	if (prepare(jail, command, warden, &watch, &failure) < 0)
+		fail(control, &failure);
 	else
 		run(jail, command, &watch);
 	finish(jail, &watch);
 	_exit(0);
 }
 
-int keeper_start(const struct jail *jail, const struct jail_command *command,
-		 struct keeper *ret_keeper, struct err *err)
+/* The process itself, in the namespaces and the cgroup that the plan says. */
+static pid_t keeper_fork(const struct jail *jail, bool *ret_in_v2)
+{
+	const struct op *namespaces = plan_find(jail->plan, OP_NAMESPACES);
+	int cgroup = cgroup_v2_fd(&jail->cgroup);
+	pid_t pid;
+
+	*ret_in_v2 = false;
+	if (!namespaces)
+		return sys_fork();
+	pid = sys_fork_into(namespaces->value, cgroup);
+	*ret_in_v2 = pid >= 0 && cgroup >= 0;
+	/* A filter around us may refuse clone3, the only call that can. */
+	return pid == -ENOSYS && cgroup >= 0 ? sys_fork_into(namespaces->value, -EBADF) : pid;
+}
+
+static int refuse_fork(const struct jail *jail, int code, struct err *err)
+{
+	const struct op *namespaces = plan_find(jail->plan, OP_NAMESPACES);
+	char text[256];
+
+	if (!namespaces)
+		return err_errno(err, code, "cannot start a process");
+	op_describe(namespaces, text, sizeof(text));
+	return err_errno(err, code, "the sandbox was not started: \"%s\" failed", text);
+}
+
+int keeper_start(struct jail *jail, const struct jail_command *command, struct keeper *ret_keeper,
+		 struct err *err)
 {
 	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
 	pid_t warden = getpid(), pid;
-	int pair[2];
+	bool in_v2;
+	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, -errno, "cannot make a socket pair");
@@ -462,13 +511,19 @@ int keeper_start(const struct jail *jail, const struct jail_command *command,
 	theirs = pair[1];
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
 		return err_errno(err, -errno, "cannot become a subreaper");
-	pid = sys_fork();
+	pid = keeper_fork(jail, &in_v2);
 	if (pid < 0)
-		return err_errno(err, pid, "cannot start a process");
+		return refuse_fork(jail, pid, err);
 	if (pid == 0) {
 		/* The number of our end would let the workload pretend to be the warden. */
 		close(ours);
 		keeper_main(jail, command, theirs, warden);
+	}
+	r = plan_has_namespaces(jail->plan) ? inside_admit(jail, pid, ours, in_v2, err) : 0;
+	if (r < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return r;
 	}
 	*ret_keeper = (struct keeper){ .pid = pid, .control = take_fd(&ours) };
 	return 0;
@@ -485,18 +540,41 @@ int keeper_order(const struct keeper *keeper, enum keeper_order order, int signa
 	return n < 0 ? -errno : 0;
 }
 
+/* The one descriptor that may come with a message, or -EBADF. */
+static int take_descriptor(struct msghdr *message)
+{
+	const struct cmsghdr *header = CMSG_FIRSTHDR(message);
+	int descriptor;
+
+	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
+	    header->cmsg_len != CMSG_LEN(sizeof(descriptor)))
+		return -EBADF;
+	memcpy(&descriptor, CMSG_DATA(header), sizeof(descriptor));
+	return descriptor;
+}
+
 int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
 {
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
 	struct keeper_event event;
+	struct iovec data = { &event, sizeof(event) };
+	struct msghdr message = { .msg_iov = &data,
+				  .msg_iovlen = 1,
+				  .msg_control = control.room,
+				  .msg_controllen = sizeof(control.room) };
 	ssize_t n;
 
 	do
-		n = recv(keeper->control, &event, sizeof(event), MSG_DONTWAIT);
+		n = recvmsg(keeper->control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
 	if (n != sizeof(event))
 		return -EPIPE;
+	event.descriptor = take_descriptor(&message);
 	*ret_event = event;
 	return 0;
 }

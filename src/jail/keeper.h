@@ -6,26 +6,26 @@
  *	keeper           in an outer Landlock domain that scopes signals
  *	  |
  *	workload         in an inner domain with the file rules; the first process and all that it
- *starts
+ * starts
  *
  * The keeper is the reason why a sandbox without a pid namespace and without a cgroup ends as a
- *whole. It is the subreaper of everything the workload starts, so that nothing is ever reparented
- *elsewhere. It ends the sandbox with one kill(-1, SIGKILL): the outer domain lets that call reach
- *exactly the keeper's own descendants, and the kernel delivers it under the lock that fork takes,
- *so a fork bomb in full flight does not outrun it. The workload cannot signal, trace or stop the
- *keeper, because the keeper is outside the inner domain.
+ * whole. It is the subreaper of everything the workload starts, so that nothing is ever reparented
+ * elsewhere. It ends the sandbox with one kill(-1, SIGKILL): the outer domain lets that call reach
+ * exactly the keeper's own descendants, and the kernel delivers it under the lock that fork takes,
+ * so a fork bomb in full flight does not outrun it. The workload cannot signal, trace or stop the
+ * keeper, because the keeper is outside the inner domain.
  *
  * If the warden dies, the control socket closes and the keeper ends the sandbox by itself and
- *removes its private folder. If the keeper is killed from outside, the first process dies with it
- *(PDEATHSIG), and what is left is reparented to the warden, which is a subreaper too.
+ * removes its private folder. If the keeper is killed from outside, the first process dies with it
+ * (PDEATHSIG), and what is left is reparented to the warden, which is a subreaper too.
  *
  * Where the jail is mediated, the keeper also answers for the calls that neither Landlock nor a
- *filter can judge (mediate.h). While it ends the sandbox it no longer does: a process that waits
- *for an answer can be killed.
+ * filter can judge (mediate.h). While it ends the sandbox it no longer does: a process that waits
+ * for an answer can be killed.
  *
  * Everything here runs after fork in a single-threaded process. The keeper never allocates. It has
- *no filter of its own: with mediation its list would hold nearly all that could do harm (opening,
- *chmod, unlink, kill), and without, the workload's filter is its filter too.
+ * no filter of its own: with mediation its list would hold nearly all that could do harm (opening,
+ * chmod, unlink, kill), and without, the workload's filter is its filter too.
  */
 #ifndef BRIG_JAIL_KEEPER_H
 #define BRIG_JAIL_KEEPER_H
@@ -37,7 +37,9 @@
 
 #include "base/err.h"
 #include "jail/cgroup.h"
+#include "jail/ids.h"
 #include "jail/landlock.h"
+#include "jail/plan.h"
 #include "jail/scratch.h"
 #include "jail/seccomp.h"
 
@@ -50,10 +52,15 @@ struct jail_rlimit {
 
 /* All that the set-up in the child needs, made ahead by the tier. Pointers are the warden's. */
 struct jail {
+	const struct plan *plan; /* all that is done, in its order */
+	struct ids ids;          /* of a container that root starts */
+	bool keeps_store;        /* the warden wants the store, to look at it afterwards */
 	struct landlock outer,
 		inner; /* fd -EBADF: knocked out or weakened by the person at the keyboard */
 	const struct filter *filter; /* NULL: knocked out */
-	bool mediated; /* the filter was made so; the lists are for mediate.h and stay the tier's */
+	enum mediation mediation;    /* of the filter; the lists are for mediate.h, the tier's */
+	const char *const *guarded;
+	size_t guarded_count;
 	const char *const *writable;
 	size_t writable_count;
 	const char *const *readable;
@@ -79,6 +86,7 @@ struct jail_command {
 };
 
 enum keeper_order {
+	KEEPER_GO,         /* ids and cgroup are there: set up the namespaces (containers only) */
 	KEEPER_SIGNAL,     /* send a signal to the first process's group */
 	KEEPER_SIGNAL_ALL, /* send it to every process of the sandbox */
 	KEEPER_KILL,       /* end everything now */
@@ -89,6 +97,8 @@ struct keeper_request {
 };
 
 enum keeper_news {
+	KEEPER_TERMINAL, /* descriptor: the master of a terminal made inside */
+	KEEPER_STORE,    /* descriptor: the tree with all that the sandbox writes of its own */
 	KEEPER_STARTED,  /* pid; the program is running (told only where it has a terminal) */
 	KEEPER_FAILED,   /* the start failed: step, code */
 	KEEPER_STOPPED,  /* the first process was stopped: code is the signal */
@@ -101,7 +111,9 @@ enum keeper_news {
 struct keeper_event {
 	int news;
 	int step; /* enum keeper_step of a failure */
+	int op;   /* and the operation of the plan, or -1 */
 	int code;
+	int descriptor; /* received with it, or -EBADF */
 	pid_t pid;
 	bool is_late;    /* KEEPER_FINISHED: ended by the keeper's own deadline */
 	bool has_status; /* KEEPER_FINISHED: status of the first process, as from wait */
@@ -111,6 +123,7 @@ struct keeper_event {
 
 /* Where a start can fail; the names are for messages. */
 enum keeper_step {
+	STEP_SETUP,
 	STEP_PRIVILEGES,
 	STEP_AFFINITY,
 	STEP_DOMAIN,
@@ -124,6 +137,7 @@ enum keeper_step {
 	STEP_RLIMITS,
 	STEP_FILES,
 	STEP_DESCRIPTORS,
+	STEP_CLOCK,
 	STEP_EXEC,
 	STEP_COUNT,
 };
@@ -136,7 +150,8 @@ struct keeper {
 
 #define KEEPER_NONE ((struct keeper){ .control = -EBADF })
 
-[[nodiscard]] int keeper_start(const struct jail *jail, const struct jail_command *command,
+/* What the keeper changes in the jail it changes in its own copy. */
+[[nodiscard]] int keeper_start(struct jail *jail, const struct jail_command *command,
 			       struct keeper *ret_keeper, struct err *err);
 [[nodiscard]] int keeper_order(const struct keeper *keeper, enum keeper_order order, int signal);
 

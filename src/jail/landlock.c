@@ -22,8 +22,8 @@ static size_t attr_size(int abi)
 {
 	if (abi >= LANDLOCK_ABI_SIGNALS)
 		return sizeof(struct sys_landlock_attr);
-	return abi >= 4 ? offsetof(struct sys_landlock_attr, scoped)
-			: offsetof(struct sys_landlock_attr, handled_access_net);
+	return abi >= LANDLOCK_ABI_TCP ? offsetof(struct sys_landlock_attr, scoped)
+				       : offsetof(struct sys_landlock_attr, handled_access_net);
 }
 
 /*
@@ -44,20 +44,23 @@ int landlock_open(unsigned int parts, struct landlock *ret_ll, struct err *err)
 	struct landlock ll = { .abi = sys_landlock_abi() };
 	int r;
 
-	if (ll.abi < LANDLOCK_ABI_FILES)
+	if (ll.abi < (parts & LANDLOCK_BEHIND_MOUNTS ? LANDLOCK_ABI_MOVES : LANDLOCK_ABI_FILES))
 		return err_set(err, -EOPNOTSUPP,
-			       "this kernel has %s: boot a kernel from 6.2 on with \"landlock\" in "
+			       "this kernel has %s: boot a kernel from %s on with \"landlock\" in "
 			       "the lsm= list",
-			       ll.abi ? "an old Landlock" : "no Landlock");
+			       ll.abi ? "an old Landlock" : "no Landlock",
+			       parts & LANDLOCK_BEHIND_MOUNTS ? "5.19" : "6.2");
 	attr.handled_access_fs = LANDLOCK_ACCESS_FS_REFER;
 	if (parts & LANDLOCK_FILES) {
 		attr.handled_access_fs = ALL_RIGHTS;
+		if (ll.abi < LANDLOCK_ABI_FILES)
+			attr.handled_access_fs &= ~LANDLOCK_ACCESS_FS_TRUNCATE;
 		if (ll.abi >= LANDLOCK_ABI_IOCTL)
 			attr.handled_access_fs |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
-		if (ll.abi >= 4)
-			attr.handled_access_net =
-				LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
 	}
+	if ((parts & LANDLOCK_TCP) && ll.abi >= LANDLOCK_ABI_TCP)
+		attr.handled_access_net =
+			LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
 	if (parts & LANDLOCK_SIGNALS) {
 		if (ll.abi < LANDLOCK_ABI_SIGNALS)
 			return err_set(err, -EOPNOTSUPP,

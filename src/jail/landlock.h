@@ -1,9 +1,9 @@
 /*
  * landlock.h - Landlock rulesets: which trees a sandbox may read or write, and how far its signals
- *reach
+ * reach
  *
  * A ruleset grants trees and cannot take a part out again. It is built by the warden before the
- *fork (every path is looked up once, outside) and entered by the sandbox's first process:
+ * fork (every path is looked up once, outside) and entered by the sandbox's first process:
  *
  *	struct landlock ll = LANDLOCK_NONE;
  *	r = landlock_open(LANDLOCK_FILES | LANDLOCK_SIGNALS, &ll, err);
@@ -11,8 +11,8 @@
  *	... in the child: r = landlock_enter(&ll);
  *
  * A process in a domain that scopes signals can signal only its own domain and those nested in it.
- *The keeper stands in an outer domain and the workload in one inside it: the keeper reaches the
- *whole workload, the workload reaches neither the keeper nor anything else.
+ * The keeper stands in an outer domain and the workload in one inside it: the keeper reaches the
+ * whole workload, the workload reaches neither the keeper nor anything else.
  */
 #ifndef BRIG_JAIL_LANDLOCK_H
 #define BRIG_JAIL_LANDLOCK_H
@@ -23,13 +23,17 @@
 #include "base/err.h"
 
 enum landlock_part {
-	LANDLOCK_FILES = 1,   /* all of the file system, TCP bind and connect */
-	LANDLOCK_SIGNALS = 2, /* and abstract UNIX sockets: ABI 6 */
+	LANDLOCK_FILES = 1,         /* all of the file system */
+	LANDLOCK_SIGNALS = 2,       /* and abstract UNIX sockets: ABI 6 */
+	LANDLOCK_TCP = 4,           /* bind and connect, where the kernel knows them */
+	LANDLOCK_BEHIND_MOUNTS = 8, /* the second wall: what an older ABI lacks, mounts hold */
 };
 
 enum landlock_grant { LANDLOCK_READ, LANDLOCK_WRITE, LANDLOCK_WRITE_DEVICE };
 
-#define LANDLOCK_ABI_FILES   3 /* rename and truncate are covered from here on */
+#define LANDLOCK_ABI_MOVES   2 /* files can be moved between directories from here on */
+#define LANDLOCK_ABI_FILES   3 /* and truncating is covered */
+#define LANDLOCK_ABI_TCP     4
 #define LANDLOCK_ABI_IOCTL   5
 #define LANDLOCK_ABI_SIGNALS 6
 

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -15,6 +17,7 @@
 #include "base/fd.h"
 #include "base/hook.h"
 #include "base/sys.h"
+#include "jail/execute.h"
 
 /* Puts descriptors in place. Those that stand in each other's way are first moved above 2. */
 static int place_stdio(const struct jail_command *command)
@@ -167,21 +170,21 @@ static int receive_listener(int socket)
 }
 
 /* What the steps work with. */
-struct plan {
+struct launching {
 	const struct jail *jail;
 	const struct jail_command *command;
 	int handover; /* the socket to send the listener over, or -EBADF */
 };
 
-static int step_privileges(const struct plan *plan)
+static int step_privileges(const struct launching *of)
 {
-	(void)plan;
+	(void)of;
 	return sys_drop_capabilities(0);
 }
 
-static int step_session(const struct plan *plan)
+static int step_session(const struct launching *of)
 {
-	(void)plan;
+	(void)of;
 	/*
 	 * A group of its own in the keeper's session, as a shell would start it: a group whose
 	 * leader's parent is in another session is orphaned, and the kernel ignores Ctrl-Z there.
@@ -190,104 +193,149 @@ static int step_session(const struct plan *plan)
 	return setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
-static int step_terminal(const struct plan *plan)
+static int step_terminal(const struct launching *of)
 {
-	if (plan->command->terminal < 0)
+	if (of->command->terminal < 0)
 		return 0;
 	/* From the background: SIGTTOU is ignored since the warden's start. */
-	return tcsetpgrp(plan->command->terminal, getpid()) < 0 ? -errno : 0;
+	return tcsetpgrp(of->command->terminal, getpid()) < 0 ? -errno : 0;
 }
 
-static int step_stdio(const struct plan *plan)
+static int step_stdio(const struct launching *of)
 {
-	return place_stdio(plan->command);
+	return place_stdio(of->command);
 }
 
-static int step_cgroup(const struct plan *plan)
+static int step_cgroup(const struct launching *of)
 {
-	return cgroup_enter(&plan->jail->cgroup);
+	return cgroup_enter(&of->jail->cgroup);
 }
 
-static int step_files(const struct plan *plan)
+static int step_files(const struct launching *of)
 {
-	return plan->jail->inner.fd < 0 ? 0 : landlock_enter(&plan->jail->inner);
+	return of->jail->inner.fd < 0 ? 0 : landlock_enter(&of->jail->inner);
 }
 
 /*
  * A mediated filter is not for the keeper, which would wait for its own answer, and is loaded here.
  * From now on no call may be one that is mediated: the keeper sleeps in vfork.
  */
-static int step_filter(const struct plan *plan)
+static int step_filter(const struct launching *of)
 {
 	int listener, r;
 
-	if (plan->handover < 0)
+	if (!of->jail->filter)
 		return 0;
-	listener = filter_listen(plan->jail->filter);
+	if (of->handover < 0)
+		return filter_load(of->jail->filter);
+	listener = filter_listen(of->jail->filter);
 	if (listener < 0)
 		return listener;
-	r = send_listener(plan->handover, listener);
+	r = send_listener(of->handover, listener);
 	close(listener);
 	return r;
 }
 
-static int step_descriptors(const struct plan *plan)
+static int step_descriptors(const struct launching *of)
 {
-	(void)plan;
+	(void)of;
 	return hook_without("descriptors") ? 0 : sys_close_range(3, ~0u, 0);
 }
 
-static int step_rlimits(const struct plan *plan)
+static int step_rlimits(const struct launching *of)
 {
-	int r = set_rlimits(plan->jail);
+	int r = set_rlimits(of->jail);
 
 	return r < 0 ? r : reset_signals();
 }
 
-static int step_exec(const struct plan *plan)
+static int step_exec(const struct launching *of)
 {
-	return execute(plan->command);
+	return execute(of->command);
 }
 
-static const struct {
-	enum keeper_step step;
-	int (*run)(const struct plan *plan);
-} steps[] = {
-	{ STEP_PRIVILEGES, step_privileges }, { STEP_SESSION, step_session },
-	{ STEP_TERMINAL, step_terminal },     { STEP_STDIO, step_stdio },
-	{ STEP_CGROUP, step_cgroup },         { STEP_FILES, step_files },
-	{ STEP_FILTER, step_filter },         { STEP_DESCRIPTORS, step_descriptors },
-	{ STEP_RLIMITS, step_rlimits },       { STEP_EXEC, step_exec },
+static int (*const steps[STEP_COUNT])(const struct launching *of) = {
+	[STEP_PRIVILEGES] = step_privileges, [STEP_SESSION] = step_session,
+	[STEP_TERMINAL] = step_terminal,     [STEP_STDIO] = step_stdio,
+	[STEP_CGROUP] = step_cgroup,         [STEP_FILES] = step_files,
+	[STEP_FILTER] = step_filter,         [STEP_DESCRIPTORS] = step_descriptors,
+	[STEP_RLIMITS] = step_rlimits,       [STEP_EXEC] = step_exec,
 };
 
-/* Returns only when a step fails. */
-static void become_workload(const struct plan *plan, struct launch_failure *failure)
+static int run_op(const struct launching *of, const struct op *op)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		int r = steps[i].run(plan);
+	if (op->kind == OP_USER)
+		return execute_user(op);
+	return op->kind == OP_STEP && steps[op->value] ? steps[op->value](of) : -ENOSYS;
+}
 
+/* Returns only when an operation fails. */
+static void become_workload(const struct launching *of, struct launch_failure *failure)
+{
+	const struct plan *plan = of->jail->plan;
+
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct op *op = &plan->ops[i];
+		int r;
+
+		if (op->stage != STAGE_FIRST)
+			continue;
+		r = run_op(of, op);
 		if (r < 0) {
-			*failure = (struct launch_failure){ .step = steps[i].step, .code = r };
+			*failure = (struct launch_failure){ .step = STEP_SETUP,
+							    .op = (int)i,
+							    .code = r };
+			if (op->kind == OP_STEP)
+				failure->step = (enum keeper_step)op->value;
 			return;
 		}
 	}
 }
 
-static pid_t start_child(const struct plan *plan, struct launch_failure *failure)
+/*
+ * Before Linux 6.3 two processes on one memory cannot be in different time namespaces. Then it is a
+ * copy that starts the program; we wait for it in the same way.
+ */
+static pid_t start_copy(const struct launching *of, struct launch_failure *failure)
+{
+	struct launch_failure *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid;
+
+	*failure = (struct launch_failure){ .step = STEP_FORK, .op = -1, .code = -ENOMEM };
+	if (shared == MAP_FAILED)
+		return -1;
+	*shared = (struct launch_failure){ .op = -1 };
+	pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0) {
+		become_workload(of, shared);
+		_exit(127);
+	}
+	if (pid < 0)
+		failure->code = -errno;
+	else
+		*failure = *shared;
+	munmap(shared, sizeof(*shared));
+	return pid;
+}
+
+static pid_t start_child(const struct launching *of, struct launch_failure *failure)
 {
 	/* Written by the child while the parent sleeps in vfork: the compiler must not keep a copy.
 	 */
 	static struct launch_failure shared;
 	pid_t pid;
 
-	shared = (struct launch_failure){ 0 };
+	shared = (struct launch_failure){ .op = -1 };
 	pid = vfork();
 	if (pid == 0) {
-		become_workload(plan, &shared);
+		become_workload(of, &shared);
 		_exit(127);
 	}
+	if (pid < 0 && errno == EINVAL)
+		return start_copy(of, failure);
 	if (pid < 0)
-		shared = (struct launch_failure){ .step = STEP_FORK, .code = -errno };
+		shared = (struct launch_failure){ .step = STEP_FORK, .op = -1, .code = -errno };
 	*failure = shared;
 	return pid;
 }
@@ -296,23 +344,27 @@ pid_t launch(const struct jail *jail, const struct jail_command *command, int *r
 	     struct launch_failure *failure)
 {
 	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
-	struct plan plan = { .jail = jail, .command = command, .handover = -EBADF };
+	struct launching of = { .jail = jail, .command = command, .handover = -EBADF };
 	int pair[2], listener = -EBADF;
 	pid_t pid;
 
-	if (jail->mediated && jail->filter) {
+	if (jail->mediation != MEDIATE_NOTHING && jail->filter) {
 		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) {
-			*failure = (struct launch_failure){ .step = STEP_FILTER, .code = -errno };
+			*failure = (struct launch_failure){ .step = STEP_FILTER,
+							    .op = -1,
+							    .code = -errno };
 			return -1;
 		}
 		ours = pair[0];
-		theirs = plan.handover = pair[1];
+		theirs = of.handover = pair[1];
 	}
-	pid = start_child(&plan, failure);
+	pid = start_child(&of, failure);
 	if (failure->code == 0 && ours >= 0) {
 		listener = receive_listener(ours);
 		if (listener < 0)
-			*failure = (struct launch_failure){ .step = STEP_FILTER, .code = listener };
+			*failure = (struct launch_failure){ .step = STEP_FILTER,
+							    .op = -1,
+							    .code = listener };
 	}
 	if (failure->code < 0 && pid > 0) {
 		/* It has ended by itself, unless the listener was lost. */

@@ -13,6 +13,7 @@
 
 struct launch_failure {
 	enum keeper_step step;
+	int op;   /* of the plan, or -1 */
 	int code; /* -errno; 0 when the program runs */
 };
 

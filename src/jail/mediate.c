@@ -11,7 +11,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "jail/guard.h"
 #include "jail/mediate_act.h"
+#include "jail/mediate_name.h"
+#include "jail/mediate_reply.h"
 #include "jail/numbers.h"
 #include "jail/target.h"
 
@@ -66,15 +69,6 @@ static const struct call *find_call(int number)
 		if (calls[i].number == number)
 			return &calls[i];
 	return NULL;
-}
-
-static bool is_below(const char *path, const char *tree)
-{
-	size_t len = strlen(tree);
-
-	if (len == 1)
-		return path[0] == '/';
-	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
 /* Reads a decimal number of at most nine digits and moves *p behind it. */
@@ -170,9 +164,15 @@ static int take(struct request *rq)
 	return r < 0 ? r : take_path(rq, flags);
 }
 
-static int pin(struct request *rq)
+/* In a container the mounts judge, and the sandbox may have a root of its own inside (nested). */
+static bool is_container(const struct mediator *m)
 {
-	uint64_t flags = O_PATH | O_CLOEXEC;
+	return m->mediation == MEDIATE_MODES || m->mediation == MEDIATE_NAMES;
+}
+
+static int pin(const struct mediator *m, struct request *rq)
+{
+	uint64_t flags = O_PATH | O_CLOEXEC, resolve = RESOLVE_NO_MAGICLINKS;
 
 	if (rq->path[0] == '\0') {
 		rq->object = take_fd(&rq->base);
@@ -180,7 +180,13 @@ static int pin(struct request *rq)
 	}
 	flags |= rq->nofollow ? O_NOFOLLOW : 0;
 	flags |= rq->only_directory ? O_DIRECTORY : 0;
-	rq->object = sys_openat2(rq->base, rq->path, flags, 0, RESOLVE_NO_MAGICLINKS);
+	if (is_container(m) && rq->path[0] == '/') {
+		rq->base = target_root(rq->tid);
+		if (rq->base < 0)
+			return rq->base;
+		resolve |= RESOLVE_IN_ROOT;
+	}
+	rq->object = sys_openat2(rq->base, rq->path, flags, 0, resolve);
 	return MIN(rq->object, 0);
 }
 
@@ -207,7 +213,7 @@ static bool is_device(const struct request *rq)
 static bool is_in(const char *path, const char *const *trees, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		if (is_below(path, trees[i]))
+		if (path_is_below(path, trees[i]))
 			return true;
 	return false;
 }
@@ -221,6 +227,8 @@ static int judge(const struct mediator *m, struct request *rq)
 
 	if (fstat(rq->object, &rq->st) < 0)
 		return -errno;
+	if (is_container(m))
+		return 0;
 	len = readlink(own_link(rq->object, link), path, sizeof(path));
 	if (len < 0)
 		return -errno;
@@ -228,24 +236,14 @@ static int judge(const struct mediator *m, struct request *rq)
 		return -ENAMETOOLONG;
 	path[len] = '\0';
 	if (act->only_looks)
-		return is_in(path, m->readable, m->readable_count) && !is_below(path, "/proc")
+		return is_in(path, m->readable, m->readable_count) && !path_is_below(path, "/proc")
 			       ? 0
 			       : act->refusal;
 	if (is_private(rq, path))
 		return 0;
-	if (is_device(rq) || is_below(path, "/proc"))
+	if (is_device(rq) || path_is_below(path, "/proc"))
 		return act->refusal;
 	return is_in(path, m->writable, m->writable_count) ? 0 : act->refusal;
-}
-
-static int result(long r)
-{
-	return r < 0 ? -errno : (int)r;
-}
-
-static bool is_valid(const struct mediator *m, uint64_t id)
-{
-	return ioctl(m->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
 static void request_done(struct request *rq)
@@ -270,9 +268,9 @@ static int carry_out(const struct mediator *m, const struct call *call,
 
 	if (r < 0)
 		return r;
-	if (!is_valid(m, notif->id))
+	if (!reply_is_awaited(m->listener, notif->id))
 		return -ESRCH;
-	r = pin(&rq);
+	r = pin(m, &rq);
 	r = r < 0 ? r : judge(m, &rq);
 	return r < 0 ? r : call->act->run(&rq);
 }
@@ -303,14 +301,16 @@ static int receive(const struct mediator *m, struct seccomp_notif *ret_notif)
 
 int mediator_answer(const struct mediator *m)
 {
-	struct seccomp_notif_resp answer = { 0 };
 	struct seccomp_notif notif = { 0 }; /* as the kernel demands */
+	const struct name_call *name;
 	const struct call *call;
 	int r = receive(m, &notif);
 
 	if (r < 0)
 		return r;
-	answer.id = notif.id;
+	name = m->mediation == MEDIATE_NAMES ? name_call_find(notif.data.nr) : NULL;
+	if (name)
+		return name_answer(m, name, &notif);
 	call = find_call(notif.data.nr);
 	if (!call)
 		r = -ENOSYS;
@@ -318,9 +318,7 @@ int mediator_answer(const struct mediator *m)
 		r = carry_out(m, call, &notif);
 	else
 		r = judge_process(m, call, &notif);
-	answer.error = MIN(r, 0);
-	answer.val = MAX(r, 0);
 	if (r == 0 && call && !call->act)
-		answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-	return result(ioctl(m->listener, SECCOMP_IOCTL_NOTIF_SEND, &answer));
+		return reply_continue(m->listener, notif.id);
+	return reply_result(m->listener, notif.id, r);
 }

@@ -3,9 +3,10 @@
  *
  * Landlock knows nothing of modes, owners, times, attributes, watches and scheduling. A sandbox
  * without mounts of its own would have all of these on every file and process of its user: chmod
- * 0644 ~/.ssh/id_rsa, as root chmod 0666 /etc/shadow. Refusing the calls breaks linkers, tar, pip
- * and npm. So the filter lets them wait (seccomp.h, "mediated"), and the keeper carries them out in
- * the caller's place, on what lies below the trees that the sandbox may write:
+ * 0644 ~/.ssh/id_rsa, as root chmod 0666 /etc/shadow. Refusing the calls breaks linkers, tar,
+ * pip and npm. So the filter lets them wait (seccomp.h, MEDIATE_METADATA), and the keeper
+ * carries them out in the caller's place, on what lies below the trees that the sandbox may
+ * write:
  *
  *	target                      keeper
  *	chmod("x/y", 0755) waits    copies "x/y" out of the target's memory, opens its cwd
@@ -22,7 +23,7 @@
  *  - Below a tree: changes of mode, owner, times, "user." attributes and POSIX ACLs, with the
  *    keeper's rights, which are the target's (one user, no capabilities). An ACL gives others no
  *    more than chmod 0777 could.
- *  - Never: setuid and setgid on anything but a directory (the file would stay on the host, owned
+ *  - Never: setuid, and setgid on anything but a directory (the file would stay on the host, owned
  *    by the caller), other attributes, devices (/dev/null is writable and the host's), anything of
  *    /proc.
  *  - Pipes, sockets and memfds that the target holds have no place, and nobody else's either.
@@ -31,6 +32,12 @@
  *
  * A path through /proc/self would mean the keeper. The spellings that libcs use for a descriptor,
  * /proc/self/fd/N and its like, are taken for the target's descriptor N; the rest is refused.
+ *
+ * A container has mounts for all of that, and asks the keeper for two things only.
+ * MEDIATE_MODES: a chmod to a mode with setuid or setgid, done for setgid on a directory and
+ * refused otherwise. There the lists are not looked at: where the mounts let the keeper, they
+ * let the target. MEDIATE_NAMES: also the calls that make a name, of which some are guarded
+ * (mediate_name.h, guard.h).
  *
  * One at a time, in fixed buffers. Nothing here waits for the target: it may be killed at any
  * moment, and the answer then goes nowhere. What can wait is the kernel: for an inode that the
@@ -41,15 +48,20 @@
 
 #include <stdbool.h>
 #include "base/macro.h"
+#include "jail/seccomp.h"
 
-/* The lists are canonical absolute paths; readable includes the writable ones. Both stay the
- * caller's, who must be an ancestor of all that the filter holds. */
+/* The lists are canonical absolute paths; readable includes the writable ones. They stay the
+ * caller's, who must be an ancestor of all that the filter holds, of the same user and, for guarded
+ * names, with the same root. */
 struct mediator {
 	int listener;
+	enum mediation mediation; /* as the filter was built */
 	const char *const *writable;
 	size_t writable_count;
 	const char *const *readable;
 	size_t readable_count;
+	const char *const *guarded; /* names that must not come into existence: MEDIATE_NAMES */
+	size_t guarded_count;
 	bool scoped; /* we are in a domain that confines signals to the sandbox */
 };
 

@@ -32,7 +32,7 @@ static int run_chmod(const struct request *rq)
 	if (S_ISLNK(rq->st.st_mode))
 		return -EOPNOTSUPP;
 	/* Refused and not dropped: whoever asked must not think that it was done. */
-	if ((mode & (S_ISUID | S_ISGID)) && !S_ISDIR(rq->st.st_mode))
+	if (mode & (S_ISDIR(rq->st.st_mode) ? S_ISUID : S_ISUID | S_ISGID))
 		return -EPERM;
 	return result(chmod(own_link(rq->object, link), mode));
 }

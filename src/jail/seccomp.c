@@ -53,10 +53,10 @@ struct range {
 /* A change at most at every number, the numbers behind the table, x32 and the negative ones. */
 #define RANGES_MAX 512
 
-static uint32_t verdict_ret(const struct assembler *as, unsigned int verdict)
+static uint32_t verdict_ret(unsigned int verdict)
 {
 	if (verdict == MEDIATE)
-		return as->conditions & WITH_MEDIATION ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW;
+		return SECCOMP_RET_USER_NOTIF;
 	return verdict == ALLOW ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | verdict;
 }
 
@@ -136,7 +136,7 @@ static bool clause_lives(const struct assembler *as, const struct arg_clause *cl
 static unsigned int emit_clause(struct assembler *as, const struct arg_clause *clause,
 				unsigned int next)
 {
-	unsigned int yes = emit_return(as, verdict_ret(as, clause->verdict));
+	unsigned int yes = emit_return(as, verdict_ret(clause->verdict));
 	unsigned int count = 0;
 
 	while (count < CLAUSE_TESTS && clause->tests[count].count)
@@ -165,7 +165,7 @@ static unsigned int emit_rule(struct assembler *as, enum arg_rule_id id)
 
 	if (!as->rules[id]) {
 		unsigned int verdict, count = rule_end(as, rule, &verdict);
-		unsigned int at = emit_return(as, verdict_ret(as, verdict));
+		unsigned int at = emit_return(as, verdict_ret(verdict));
 
 		for (unsigned int i = count; i-- > 0;)
 			if (clause_lives(as, &rule->clauses[i]))
@@ -211,8 +211,12 @@ static unsigned int spec_conditions(const struct filter_spec *spec)
 		conditions |= WITH_UNIX;
 	if (spec->sockets >= SOCKETS_INET)
 		conditions |= WITH_INET;
-	if (spec->mediated)
-		conditions |= WITH_MEDIATION;
+	if (spec->mediation != MEDIATE_NOTHING)
+		conditions |= WITH_MODES;
+	if (spec->mediation == MEDIATE_NAMES)
+		conditions |= WITH_NAMES;
+	if (spec->mediation == MEDIATE_METADATA)
+		conditions |= WITH_METADATA;
 	return conditions;
 }
 
@@ -241,7 +245,7 @@ static struct range row_range(const struct assembler *as, uint32_t number)
 	else if (row->rule && rule_lives(as, &arg_rules[row->rule], &verdict))
 		range.rule = row->rule;
 	if (!range.rule)
-		range.ret = verdict_ret(as, verdict);
+		range.ret = verdict_ret(verdict);
 	return range;
 }
 
@@ -269,15 +273,37 @@ static unsigned int make_ranges(const struct assembler *as, struct range *ranges
 		count = add_range(ranges, count, range);
 	}
 	count = add_range(ranges, count,
-			  (struct range){ syscall_count, verdict_ret(as, ENOSYS), RULE_NONE });
+			  (struct range){ syscall_count, verdict_ret(ENOSYS), RULE_NONE });
 #ifdef X32_FIRST
 	count = add_range(ranges, count,
 			  (struct range){ X32_FIRST, SECCOMP_RET_KILL_PROCESS, RULE_NONE });
-	count = add_range(ranges, count,
-			  (struct range){ X32_END, verdict_ret(as, ENOSYS), RULE_NONE });
+	count = add_range(ranges, count, (struct range){ X32_END, verdict_ret(ENOSYS), RULE_NONE });
 #endif
 	*ret_allowed = allowed;
 	return count;
+}
+
+static int check_spec(const struct filter_spec *spec, struct err *err)
+{
+	if (spec->extensions >> EXTENSION_COUNT)
+		return err_set(err, -EINVAL, "no such extension of the system call filter: %#x",
+			       spec->extensions);
+	if ((unsigned int)spec->sockets > SOCKETS_INET)
+		return err_set(err, -EINVAL, "no such set of sockets: %u",
+			       (unsigned int)spec->sockets);
+	if ((unsigned int)spec->mediation > MEDIATE_METADATA)
+		return err_set(err, -EINVAL, "no such mediation: %u",
+			       (unsigned int)spec->mediation);
+	/* An overlay of the sandbox's own makes files in its upper directory by itself, where the
+	 * keeper does not see the name. */
+	if (spec->mediation == MEDIATE_NAMES && (spec->extensions & 1u << EXT_NESTED))
+		return err_set(err, -EOPNOTSUPP,
+			       "allow: nested cannot be had with rules for paths that do not exist "
+			       "yet: mounts of the sandbox's own would go around them");
+	if (syscall_count + 3 > RANGES_MAX)
+		return err_set(err, -E2BIG, "system call table has %u rows, at most %u fit",
+			       syscall_count, RANGES_MAX - 3);
+	return 0;
 }
 
 int filter_build(const struct filter_spec *spec, struct filter *ret_filter, struct err *err)
@@ -285,17 +311,10 @@ int filter_build(const struct filter_spec *spec, struct filter *ret_filter, stru
 	struct range ranges[RANGES_MAX];
 	struct assembler as;
 	unsigned int count, allowed;
+	int r = check_spec(spec, err);
 
-	if (spec->extensions >> EXTENSION_COUNT)
-		return err_set(err, -EINVAL, "no such extension of the system call filter: %#x",
-			       spec->extensions);
-	if ((unsigned int)spec->sockets > SOCKETS_INET)
-		return err_set(err, -EINVAL, "no such set of sockets: %u",
-			       (unsigned int)spec->sockets);
-	if (syscall_count + 3 > RANGES_MAX)
-		return err_set(err, -E2BIG, "system call table has %u rows, at most %u fit",
-			       syscall_count, RANGES_MAX - 3);
-
+	if (r < 0)
+		return r;
 	as.at = FILTER_MAX;
 	as.full = false;
 	as.conditions = spec_conditions(spec);

@@ -18,8 +18,10 @@
  * costs 0.06.
  *
  * A filter for a mediated sandbox has a fifth verdict: the call waits for an answer from whoever
- * holds the listener (mediate.h). The filter itself refuses to add another listener, and what it
- * closes never reaches the first.
+ * holds the listener (mediate.h). Which calls do is said by the spec, and by registers alone where
+ * that is enough: a chmod without setuid and setgid bits, an open that makes nothing go at full
+ * speed in a container. The filter itself refuses to add another listener, and what it closes never
+ * reaches the first.
  */
 #ifndef BRIG_JAIL_SECCOMP_H
 #define BRIG_JAIL_SECCOMP_H
@@ -37,12 +39,24 @@ enum sockets {
 	SOCKETS_INET, /* and AF_INET, AF_INET6 stream and datagram, NETLINK_ROUTE */
 };
 
+/*
+ * Which calls wait for the keeper's answer. With any mediation no setuid or setgid file is made.
+ * With guarded names there is no Landlock inside, and EXT_NESTED is refused: both would be walls
+ * with a hole.
+ */
+enum mediation {
+	MEDIATE_NOTHING,
+	MEDIATE_MODES,    /* changes to a mode with such a bit: a container, mounts hold the rest */
+	MEDIATE_NAMES,    /* and what makes a name: a container with guarded names (guard.h) */
+	MEDIATE_METADATA, /* the process tier: what Landlock does not know */
+};
+
 struct filter_spec {
 	uint32_t extensions; /* bit 1 << EXT_... */
 	enum sockets sockets;
 	bool private_ipc;    /* System V IPC and POSIX queues are the sandbox's own: allowed */
 	bool fixed_affinity; /* sched_setaffinity is refused: the CPU limit stands on it */
-	bool mediated;       /* what Landlock does not know waits for the keeper; no setuid files */
+	enum mediation mediation;
 };
 
 #define FILTER_MAX 1024 /* three times what is needed; the kernel would take 4096 */

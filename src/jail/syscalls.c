@@ -195,28 +195,66 @@ static const struct arg_clause fcntl_clauses[] = {
 	{ 0, EPERM, { ARG(1, LEASE_SET, LIFETIME_HINT_SET, DELEGATION_SET) } },
 };
 
+/* What Landlock does not know, and mounts do. */
+static const struct arg_clause metadata_clauses[] = {
+	{ WITH_METADATA, MEDIATE, { NO_TEST } },
+};
+
 /*
- * A file made with the setuid or setgid bit would belong to the caller's own user on the host, and
- * stay. The mode means something only when a file is made. openat2 has its flags in memory, where
- * no filter can look; programs that use it fall back to openat, as on an older kernel.
+ * A file with the setuid or setgid bit would belong to the caller's own user on the host, and stay.
+ * Where mounts hold the rest, only a mode that has one of these bits is the keeper's business.
  */
-#define SET_ID_BITS   (S_ISUID | S_ISGID)
-#define SETS_ID(n)    MASKED(n, SET_ID_BITS, S_ISUID, S_ISGID, SET_ID_BITS)
+#define SET_ID_BITS (S_ISUID | S_ISGID)
+#define SETS_ID(n)  MASKED(n, SET_ID_BITS, S_ISUID, S_ISGID, SET_ID_BITS)
+
+static const struct arg_clause chmod_clauses[] = {
+	{ WITH_METADATA, MEDIATE, { NO_TEST } },
+	{ WITH_MODES, MEDIATE, { SETS_ID(1) } },
+};
+static const struct arg_clause chmodat_clauses[] = {
+	{ WITH_METADATA, MEDIATE, { NO_TEST } },
+	{ WITH_MODES, MEDIATE, { SETS_ID(2) } },
+};
+
+/*
+ * The mode of an open means something only when a file is made. A temporary file has no name, and
+ * with O_PATH the kernel forgets O_CREAT. openat2 has its flags in memory, where no filter can
+ * look; programs that use it fall back to openat, as on an older kernel. mkdir drops set-id bits by
+ * itself.
+ */
 #define MAKES_NONE(n) CLEAR(n, O_CREAT | TMPFILE_BIT)
+#define NAMELESS(n)   MASKED(n, O_PATH | TMPFILE_BIT, O_PATH, TMPFILE_BIT, O_PATH | TMPFILE_BIT)
 
 static const struct arg_clause open_clauses[] = {
-	{ WITH_MEDIATION, ALLOW, { MAKES_NONE(1) } },
-	{ WITH_MEDIATION, EPERM, { SETS_ID(2) } },
+	{ WITH_MODES, ALLOW, { MAKES_NONE(1) } },
+	{ WITH_MODES, EPERM, { SETS_ID(2) } },
+	{ WITH_NAMES, ALLOW, { NAMELESS(1) } },
+	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause openat_clauses[] = {
-	{ WITH_MEDIATION, ALLOW, { MAKES_NONE(2) } },
-	{ WITH_MEDIATION, EPERM, { SETS_ID(3) } },
+	{ WITH_MODES, ALLOW, { MAKES_NONE(2) } },
+	{ WITH_MODES, EPERM, { SETS_ID(3) } },
+	{ WITH_NAMES, ALLOW, { NAMELESS(2) } },
+	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause creat_clauses[] = {
-	{ WITH_MEDIATION, EPERM, { SETS_ID(1) } },
+	{ WITH_MODES, EPERM, { SETS_ID(1) } },
+	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause openat2_clauses[] = {
-	{ WITH_MEDIATION, ENOSYS, { NO_TEST } },
+	{ WITH_MODES, ENOSYS, { NO_TEST } },
+};
+
+/* A name that must not come into existence can be made by any of these (guard.h). Binding a socket
+ * makes one too, but nothing that could be read, run or gone into. */
+static const struct arg_clause name_clauses[] = {
+	{ WITH_NAMES, MEDIATE, { NO_TEST } },
+};
+
+/* The keeper would make names for a program that had put them out of its own reach: better no such
+ * wall, as on a host where it is switched off, than one with a hole. */
+static const struct arg_clause landlock_clauses[] = {
+	{ WITH_NAMES, EOPNOTSUPP, { NO_TEST } },
 };
 
 /*
@@ -225,23 +263,23 @@ static const struct arg_clause openat2_clauses[] = {
  * of the sandbox's. Groups and users are never only the sandbox's.
  */
 static const struct arg_clause schedule_clauses[] = {
-	{ WITH_MEDIATION, ALLOW, { ARG(0, 0) } },
-	{ WITH_MEDIATION, MEDIATE, { NO_TEST } },
+	{ WITH_METADATA, ALLOW, { ARG(0, 0) } },
+	{ WITH_METADATA, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause affinity_clauses[] = {
-	{ WITH_FREE_AFFINITY | WITH_MEDIATION, ALLOW, { ARG(0, 0) } },
-	{ WITH_FREE_AFFINITY | WITH_MEDIATION, MEDIATE, { NO_TEST } },
+	{ WITH_FREE_AFFINITY | WITH_METADATA, ALLOW, { ARG(0, 0) } },
+	{ WITH_FREE_AFFINITY | WITH_METADATA, MEDIATE, { NO_TEST } },
 	{ WITH_FREE_AFFINITY, ALLOW, { NO_TEST } },
 };
 static const struct arg_clause priority_clauses[] = {
-	{ WITH_MEDIATION, ALLOW, { ARG(0, PRIO_PROCESS), ARG(1, 0) } },
-	{ WITH_MEDIATION, MEDIATE, { ARG(0, PRIO_PROCESS) } },
-	{ WITH_MEDIATION, EPERM, { ARG(0, PRIO_PGRP, PRIO_USER) } },
+	{ WITH_METADATA, ALLOW, { ARG(0, PRIO_PROCESS), ARG(1, 0) } },
+	{ WITH_METADATA, MEDIATE, { ARG(0, PRIO_PROCESS) } },
+	{ WITH_METADATA, EPERM, { ARG(0, PRIO_PGRP, PRIO_USER) } },
 };
 static const struct arg_clause io_priority_clauses[] = {
-	{ WITH_MEDIATION, ALLOW, { ARG(0, IOPRIO_OF_PROCESS), ARG(1, 0) } },
-	{ WITH_MEDIATION, MEDIATE, { ARG(0, IOPRIO_OF_PROCESS) } },
-	{ WITH_MEDIATION, EPERM, { ARG(0, IOPRIO_OF_GROUP, IOPRIO_OF_USER) } },
+	{ WITH_METADATA, ALLOW, { ARG(0, IOPRIO_OF_PROCESS), ARG(1, 0) } },
+	{ WITH_METADATA, MEDIATE, { ARG(0, IOPRIO_OF_PROCESS) } },
+	{ WITH_METADATA, EPERM, { ARG(0, IOPRIO_OF_GROUP, IOPRIO_OF_USER) } },
 };
 
 /* PR_SET_MM can make a process look like another program; core scheduling cookies are how an
@@ -257,7 +295,9 @@ static const struct arg_clause personality_clauses[] = {
 	  { ARG(0, PER_LINUX, PER_LINUX32, UNAME26, UNAME26 | PER_LINUX32, UINT32_MAX) } },
 };
 
-/* A narrower filter is welcome. A listener would answer for calls in place of the one outside. */
+/* A narrower filter is welcome. A listener would answer for calls in place of the one outside; the
+ * kernel itself says EBUSY where the sandbox is mediated. So a sandbox inside the sandbox has
+ * namespaces and mounts, but no mediation of its own. */
 static const struct arg_clause seccomp_clauses[] = {
 	{ 0, ALLOW, { CLEAR(1, SECCOMP_FILTER_FLAG_NEW_LISTENER) } },
 };
@@ -274,11 +314,13 @@ static const struct arg_clause prlimit_clauses[] = {
 #define NODE_TYPE(n) MASKED(n, S_IFMT, 0, S_IFREG, S_IFIFO, S_IFSOCK)
 
 static const struct arg_clause mknod_clauses[] = {
-	{ WITH_MEDIATION, EPERM, { SETS_ID(1) } },
+	{ WITH_MODES, EPERM, { SETS_ID(1) } },
+	{ WITH_NAMES, MEDIATE, { NODE_TYPE(1) } },
 	{ 0, ALLOW, { NODE_TYPE(1) } },
 };
 static const struct arg_clause mknodat_clauses[] = {
-	{ WITH_MEDIATION, EPERM, { SETS_ID(2) } },
+	{ WITH_MODES, EPERM, { SETS_ID(2) } },
+	{ WITH_NAMES, MEDIATE, { NODE_TYPE(2) } },
 	{ 0, ALLOW, { NODE_TYPE(2) } },
 };
 
@@ -310,6 +352,11 @@ const struct arg_rule arg_rules[RULE_COUNT] = {
 	[RULE_OPENAT] = RULE(openat_clauses, ALLOW),
 	[RULE_OPENAT2] = RULE(openat2_clauses, ALLOW),
 	[RULE_CREAT] = RULE(creat_clauses, ALLOW),
+	[RULE_CHMOD] = RULE(chmod_clauses, ALLOW),
+	[RULE_CHMODAT] = RULE(chmodat_clauses, ALLOW),
+	[RULE_METADATA] = RULE(metadata_clauses, ALLOW),
+	[RULE_NAME] = RULE(name_clauses, ALLOW),
+	[RULE_LANDLOCK] = RULE(landlock_clauses, ALLOW),
 	[RULE_SCHEDULE] = RULE(schedule_clauses, ALLOW),
 	[RULE_AFFINITY] = RULE(affinity_clauses, EPERM),
 	[RULE_PRIORITY] = RULE(priority_clauses, ALLOW),
@@ -318,10 +365,11 @@ const struct arg_rule arg_rules[RULE_COUNT] = {
 
 #define OPEN(call)                            [__NR_##call] = { #call, ALLOW, 0, RULE_NONE }
 #define SHUT(call)                            [__NR_##call] = { #call, EPERM, 0, RULE_NONE }
-#define MEDIATED(call)                        [__NR_##call] = { #call, MEDIATE, 0, RULE_NONE }
 #define ABSENT(call)                          [__NR_##call] = { #call, ENOSYS, 0, RULE_NONE }
 #define SHUT_UNLESS(condition, call)          [__NR_##call] = { #call, EPERM, condition, RULE_NONE }
 #define BY_RULE(rule, call)                   [__NR_##call] = { #call, EPERM, 0, rule }
+#define MEDIATED(call)                        [__NR_##call] = { #call, EPERM, 0, RULE_METADATA }
+#define MAKES_NAME(call)                      [__NR_##call] = { #call, EPERM, 0, RULE_NAME }
 #define BY_RULE_UNLESS(condition, rule, call) [__NR_##call] = { #call, EPERM, condition, rule }
 
 /* A number that stands here twice is a warning of the compiler, which is an error. */
@@ -338,21 +386,23 @@ const struct syscall_row syscall_table[] = {
 	BY_RULE(RULE_IOCTL, ioctl), BY_RULE(RULE_FCNTL, fcntl),
 
 	/* Paths: Landlock and the mounts decide. */
-	OPEN(getcwd), OPEN(chdir), OPEN(fchdir), OPEN(mkdirat),
-	OPEN(unlinkat), OPEN(renameat), OPEN(renameat2), OPEN(linkat), OPEN(symlinkat),
-	OPEN(readlinkat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
+	OPEN(getcwd), OPEN(chdir), OPEN(fchdir), OPEN(unlinkat), OPEN(readlinkat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
 	OPEN(statfs), OPEN(fstatfs), OPEN(umask), OPEN(file_getattr),
 	OPEN(getxattr), OPEN(lgetxattr), OPEN(fgetxattr), OPEN(getxattrat),
 	OPEN(listxattr), OPEN(llistxattr), OPEN(flistxattr), OPEN(listxattrat),
 	OPEN(inotify_init1), OPEN(inotify_rm_watch),
 	BY_RULE(RULE_OPENAT, openat), BY_RULE(RULE_OPENAT2, openat2),
 
+	/* What makes a name: where there are guarded ones, the sandbox's keeper decides. */
+	MAKES_NAME(mkdirat), MAKES_NAME(renameat), MAKES_NAME(renameat2), MAKES_NAME(linkat),
+	MAKES_NAME(symlinkat), BY_RULE(RULE_MKNODAT, mknodat),
+
 	/* Landlock does not know these: without mounts of its own, the sandbox's keeper decides. */
-	MEDIATED(fchmod), MEDIATED(fchmodat), MEDIATED(fchmodat2), MEDIATED(fchown),
-	MEDIATED(fchownat), MEDIATED(utimensat), MEDIATED(setxattr), MEDIATED(lsetxattr),
-	MEDIATED(fsetxattr), MEDIATED(setxattrat), MEDIATED(removexattr), MEDIATED(lremovexattr),
+	BY_RULE(RULE_CHMOD, fchmod), BY_RULE(RULE_CHMODAT, fchmodat),
+	BY_RULE(RULE_CHMODAT, fchmodat2), MEDIATED(fchown), MEDIATED(fchownat),
+	MEDIATED(utimensat), MEDIATED(setxattr), MEDIATED(lsetxattr), MEDIATED(fsetxattr),
+	MEDIATED(setxattrat), MEDIATED(removexattr), MEDIATED(lremovexattr),
 	MEDIATED(fremovexattr), MEDIATED(removexattrat), MEDIATED(inotify_add_watch),
-	BY_RULE(RULE_MKNODAT, mknodat),
 
 	/* The twin of FS_IOC_FSSETXATTR; a handle reaches files past every directory check; fanotify
 	 * sees, and can hold up, what others open. */
@@ -424,8 +474,8 @@ const struct syscall_row syscall_table[] = {
 	OPEN(capget), OPEN(capset),
 
 	/* Walls that a program puts around itself. */
-	OPEN(landlock_create_ruleset), OPEN(landlock_add_rule), OPEN(landlock_restrict_self),
-	BY_RULE(RULE_SECCOMP, seccomp),
+	BY_RULE(RULE_LANDLOCK, landlock_create_ruleset), BY_RULE(RULE_LANDLOCK, landlock_add_rule),
+	BY_RULE(RULE_LANDLOCK, landlock_restrict_self), BY_RULE(RULE_SECCOMP, seccomp),
 	OPEN(lsm_get_self_attr), OPEN(lsm_list_modules), SHUT(lsm_set_self_attr),
 
 	/* The machine, to look at. */
@@ -479,12 +529,12 @@ const struct syscall_row syscall_table[] = {
 #ifdef __x86_64__
 	/* Forms that newer architectures left out. */
 	OPEN(stat), OPEN(lstat), OPEN(access), OPEN(pipe), OPEN(dup2),
-	OPEN(getdents), OPEN(rename), OPEN(mkdir), OPEN(rmdir), OPEN(link), OPEN(unlink),
-	OPEN(symlink), OPEN(readlink), OPEN(poll), OPEN(select), OPEN(epoll_create),
+	OPEN(getdents), MAKES_NAME(rename), MAKES_NAME(mkdir), OPEN(rmdir), MAKES_NAME(link),
+	OPEN(unlink), MAKES_NAME(symlink), OPEN(readlink), OPEN(poll), OPEN(select), OPEN(epoll_create),
 	OPEN(epoll_wait), OPEN(eventfd), OPEN(signalfd), OPEN(inotify_init), OPEN(fork),
 	OPEN(vfork), OPEN(getpgrp), OPEN(pause), OPEN(alarm), OPEN(time), OPEN(arch_prctl),
-	MEDIATED(chmod), MEDIATED(chown), MEDIATED(lchown), MEDIATED(utime), MEDIATED(utimes),
-	MEDIATED(futimesat), BY_RULE(RULE_OPEN, open), BY_RULE(RULE_CREAT, creat),
+	BY_RULE(RULE_CHMOD, chmod), MEDIATED(chown), MEDIATED(lchown), MEDIATED(utime),
+	MEDIATED(utimes), MEDIATED(futimesat), BY_RULE(RULE_OPEN, open), BY_RULE(RULE_CREAT, creat),
 	BY_RULE(RULE_MKNOD, mknod),
 
 	/* Ports, segments and probes of this architecture; leftovers of old kernels. */

@@ -23,7 +23,7 @@
 
 /* As a verdict, which is otherwise an errno. */
 #define ALLOW   0
-#define MEDIATE 255 /* the keeper answers (mediate.h) if the spec says so, else ALLOW */
+#define MEDIATE 255 /* the keeper answers (mediate.h) */
 
 /* What a spec can say, as bits. The extensions come first, with the bits they have in the spec. */
 enum condition {
@@ -34,7 +34,9 @@ enum condition {
 	WITH_FREE_AFFINITY = 2 << EXTENSION_COUNT,
 	WITH_UNIX = 4 << EXTENSION_COUNT,
 	WITH_INET = 8 << EXTENSION_COUNT,
-	WITH_MEDIATION = 16 << EXTENSION_COUNT,
+	WITH_METADATA = 16 << EXTENSION_COUNT,
+	WITH_MODES = 32 << EXTENSION_COUNT, /* with any mediation at all */
+	WITH_NAMES = 64 << EXTENSION_COUNT,
 };
 
 struct arg_test {
@@ -48,7 +50,7 @@ struct arg_test {
 #define CLAUSE_TESTS 3
 
 struct arg_clause {
-	uint8_t when;                        /* conditions that must all hold, or 0 for always */
+	uint16_t when;                       /* conditions that must all hold, or 0 for always */
 	uint8_t verdict;                     /* ALLOW, MEDIATE or an errno */
 	struct arg_test tests[CLAUSE_TESTS]; /* none: whatever the arguments */
 };
@@ -73,6 +75,11 @@ enum arg_rule_id {
 	RULE_OPENAT,
 	RULE_OPENAT2,
 	RULE_CREAT,
+	RULE_CHMOD,
+	RULE_CHMODAT,
+	RULE_METADATA,
+	RULE_NAME,
+	RULE_LANDLOCK,
 	RULE_SCHEDULE,
 	RULE_AFFINITY,
 	RULE_PRIORITY,
@@ -88,8 +95,8 @@ struct arg_rule {
 
 struct syscall_row {
 	const char *name; /* NULL for a number that no call has */
-	uint8_t verdict;  /* ALLOW, MEDIATE or an errno; not looked at when there is a rule */
-	uint8_t opens;    /* a condition that allows the call whatever its arguments, or 0 */
+	uint8_t verdict;  /* ALLOW or an errno; not looked at when there is a rule */
+	uint16_t opens;   /* a condition that allows the call whatever its arguments, or 0 */
 	uint8_t rule;     /* enum arg_rule_id */
 };
 

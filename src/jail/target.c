@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -79,8 +80,18 @@ int target_open(pid_t tid, int fd)
 	return errno == ENOENT && fd != AT_FDCWD ? -EBADF : -errno;
 }
 
+int target_root(pid_t tid)
+{
+	char path[PROC_PATH_SIZE];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/root", tid);
+	r = open(path, O_PATH | O_CLOEXEC);
+	return r >= 0 ? r : errno == EACCES ? -EPERM : -errno;
+}
+
 /* A line of /proc/PID/status. In the name, which stands before it, a newline is escaped. */
-static int status_number(pid_t pid, const char *key, pid_t *ret_number)
+static int status_number(pid_t pid, const char *key, int number_base, int *ret_number)
 {
 	char path[PROC_PATH_SIZE], text[STATUS_ENOUGH];
 	const char *line;
@@ -96,16 +107,46 @@ static int status_number(pid_t pid, const char *key, pid_t *ret_number)
 	if (!line)
 		return -ESRCH;
 	line += strlen(key);
-	number = strtol(line, &end, 10);
+	number = strtol(line, &end, number_base);
 	if (end == line || *end != '\n')
 		return -ESRCH;
-	*ret_number = (pid_t)number;
+	*ret_number = (int)number;
 	return 0;
 }
 
 int target_process(pid_t tid, pid_t *ret_pid)
 {
-	return status_number(tid, "\nTgid:\t", ret_pid);
+	return status_number(tid, "\nTgid:\t", 10, ret_pid);
+}
+
+int target_umask(pid_t tid, mode_t *ret_mask)
+{
+	int mask, r = status_number(tid, "\nUmask:\t", 8, &mask);
+
+	if (r == 0)
+		*ret_mask = (mode_t)mask;
+	return r;
+}
+
+int target_terminal(pid_t tid, dev_t *ret_terminal)
+{
+	char path[PROC_PATH_SIZE], text[STATUS_ENOUGH];
+	const char *behind_name;
+	unsigned int number;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	r = file_read_at(AT_FDCWD, path, text, sizeof(text));
+	if (r < 0)
+		return r == -ENOENT ? -ESRCH : r;
+	/* The name may hold anything, a parenthesis as well; nothing behind it does. */
+	behind_name = strrchr(text, ')');
+	if (!behind_name || sscanf(behind_name, ") %*c %*d %*d %*d %u", &number) != 1)
+		return -ESRCH;
+	if (number == 0)
+		return -ENXIO;
+	*ret_terminal = makedev(number >> 8 & 0xfff, (number & 0xff) | (number >> 12 & 0xfff00));
+	return 0;
 }
 
 /* Before Linux 6.9 a thread has no pidfd, and its process stands for it: they share descriptors,
@@ -137,7 +178,7 @@ int target_descends(pid_t pid, pid_t ancestor)
 {
 	for (unsigned int i = 0; i < DESCENT_MAX; i++) {
 		pid_t parent;
-		int r = status_number(pid, "\nPPid:\t", &parent);
+		int r = status_number(pid, "\nPPid:\t", 10, &parent);
 
 		if (r < 0)
 			return r;

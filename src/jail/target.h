@@ -29,12 +29,20 @@
 /* The object behind a descriptor or the working directory (AT_FDCWD), opened O_PATH. */
 [[nodiscard]] int target_open(pid_t tid, int fd);
 
+/* Its root directory, opened O_PATH. */
+[[nodiscard]] int target_root(pid_t tid);
+
 /* A duplicate of the descriptor itself. -EPERM where pidfd_getfd is forbidden (Docker's profile).
  */
 [[nodiscard]] int target_duplicate(pid_t tid, int fd);
 
 /* The process that a thread belongs to. */
 [[nodiscard]] int target_process(pid_t tid, pid_t *ret_pid);
+
+[[nodiscard]] int target_umask(pid_t tid, mode_t *ret_mask);
+
+/* The number of its controlling terminal; -ENXIO when it has none. */
+[[nodiscard]] int target_terminal(pid_t tid, dev_t *ret_terminal);
 
 /* 1 when a process or thread descends from ancestor, 0 when not, -ESRCH when there is none. */
 /*

@@ -4,11 +4,11 @@
  *	api.example.com:443      this name
  *	*.example.com:443        every name below it, not the apex
  *	10.0.0.0/8:5432          addresses; [2001:db8::]/32:443 for IPv6; without a prefix, this one
- *address host:*                   every port db.example.com:5432 raw  any protocol, not only TLS or
- *HTTP that names the host
+ * address host:*                   every port db.example.com:5432 raw  any protocol, not only TLS or
+ * HTTP that names the host
  *
  * Deny beats ask beats allow; what no rule names is denied. A name is compared as a name and an
- *address as an address: neither rule speaks for the other.
+ * address as an address: neither rule speaks for the other.
  */
 #include <arpa/inet.h>
 #include <assert.h>

@@ -15,7 +15,7 @@
 
 #define PATHS_MAX 2048 /* in one file */
 
-static int path_order(const char *a, const char *b)
+int policy_path_order(const char *a, const char *b)
 {
 	for (;; a++, b++) {
 		unsigned char x = (unsigned char)*a, y = (unsigned char)*b;
@@ -100,7 +100,7 @@ static size_t rules_find(const struct path_rules *rules, const char *path, bool 
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		int order = path_order(rules->items[middle].path, path);
+		int order = policy_path_order(rules->items[middle].path, path);
 
 		if (order == 0) {
 			*ret_found = true;

@@ -2,21 +2,21 @@
  * policy.h - the manifest: what a sandbox may do, in typed form
  *
  * A policy is made in three steps, each a function without side effects but for reading the named
- *files once:
+ * files once:
  *
  *	load     a YAML file or a shipped policy, with all that it extends, later keys over earlier
- *ones flags    of the command line on top: the person at the keyboard may widen narrow   by the
- *operator's and the project's file: the smaller of both at every point
+ * ones flags    of the command line on top: the person at the keyboard may widen narrow   by the
+ * operator's and the project's file: the smaller of both at every point
  *
  * Relative paths and "~" become absolute as they are read.
  *
  * keys.h has one row per key; the parser, the flags, the defaults, the JSON Schema, the manual and
- *the canonical form all come from it. An unset key is not in the canonical form; its default is
- *what the row says.
+ * the canonical form all come from it. An unset key is not in the canonical form; its default is
+ * what the row says.
  *
  * Merging (extends): a single value replaces; maps and lists add up, the later entry of the same
- *name winning; an empty map or list clears what was inherited, because an empty list is nothing.
- *Lists that forbid only add up.
+ * name winning; an empty map or list clears what was inherited, because an empty list is nothing.
+ * Lists that forbid only add up.
  */
 #ifndef BRIG_POLICY_POLICY_H
 #define BRIG_POLICY_POLICY_H
@@ -165,6 +165,9 @@ struct policy_env {
  * rule: none. */
 enum access policy_path_access(const struct path_rules *rules, const char *path,
 			       const struct path_rule **ret_rule);
+
+/* Orders paths so that one stands directly before what lies below it, as rules are sorted. */
+int policy_path_order(const char *a, const char *b);
 
 /*
  * The first rule that takes rights away inside a wider one (".": write, ".git/hooks": read), which

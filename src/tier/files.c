@@ -13,7 +13,7 @@
 
 #define SYMLINKS_MAX 40 /* as the kernel */
 
-static int rule_error(const struct path_rule *rule, int code, struct err *err, const char *text)
+int files_rule_error(const struct path_rule *rule, int code, struct err *err, const char *text)
 {
 	if (rule->origin.is_flag)
 		return err_set(err, code, "%s \"%s\": %s", rule->origin.source, rule->path, text);
@@ -82,7 +82,7 @@ static int resolve(const struct path_rules *rules, const struct path_rule *rule,
 			continue;
 		}
 		if (len + strlen(name) + 2 > sizeof(walk.done))
-			return rule_error(rule, -ENAMETOOLONG, err, "the path is too long");
+			return files_rule_error(rule, -ENAMETOOLONG, err, "the path is too long");
 		walk.done[len] = '/';
 		strcpy(walk.done + len + 1, name);
 		n = readlink(walk.done, target, sizeof(target) - 1);
@@ -90,17 +90,20 @@ static int resolve(const struct path_rules *rules, const struct path_rule *rule,
 			continue;
 		target[n] = '\0';
 		if (policy_path_access(rules, walk.done, &decisive) == ACCESS_WRITE)
-			return rule_error(rule, -ELOOP, err,
-					  "goes through a symbolic link that the sandbox could "
-					  "have made: name the "
-					  "real path");
+			return files_rule_error(
+				rule, -ELOOP, err,
+				"goes through a symbolic link that the sandbox could "
+				"have made: name the "
+				"real path");
 		walk.done[len] = '\0';
 		r = follow(&walk, target);
 		if (r < 0)
-			return rule_error(rule, r, err, "has too many or too long symbolic links");
+			return files_rule_error(rule, r, err,
+						"has too many or too long symbolic links");
 	}
 	if (r < 0)
-		return rule_error(rule, r, err, "has a symbolic link to a name that is too long");
+		return files_rule_error(rule, r, err,
+					"has a symbolic link to a name that is too long");
 	strcpy(path, walk.done[0] ? walk.done : "/");
 	return 0;
 }
@@ -122,25 +125,22 @@ static int check_resolved(const struct path_rules *rules, const struct path_rule
 
 	if (above && above != rule && access != rule->access &&
 	    (access == ACCESS_NONE || rule->access < access))
-		return rule_error(
+		return files_rule_error(
 			rule, -EPERM, err,
 			"leads by a symbolic link to a place that another rule treats differently");
 	for (size_t i = 0; i < rules->count; i++)
 		if (rules->items[i].access < rule->access && is_below(rules->items[i].path, path) &&
 		    &rules->items[i] != rule)
-			return rule_error(rule, -EPERM, err,
-					  "leads by a symbolic link to a folder with something "
-					  "that another rule "
-					  "closes");
+			return files_rule_error(
+				rule, -EPERM, err,
+				"leads by a symbolic link to a folder with something "
+				"that another rule "
+				"closes");
 	return 0;
 }
 
-/*
- * Opens the path of a rule; path is then the canonical one. -ENOENT where it does not exist,
- * -EALREADY where it leads by a link to what another rule grants as well (/bin to /usr/bin).
- */
-static int open_rule(const struct path_rules *rules, const struct path_rule *rule,
-		     char path[static PATH_MAX], struct err *err)
+int files_open_rule(const struct path_rules *rules, const struct path_rule *rule,
+		    char path[static PATH_MAX], struct err *err)
 {
 	int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS), r;
 	const struct path_rule *above;
@@ -155,16 +155,17 @@ static int open_rule(const struct path_rules *rules, const struct path_rule *rul
 			return -EALREADY;
 		fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
 		if (fd == -ELOOP)
-			return rule_error(rule, fd, err, "changed while it was looked up");
+			return files_rule_error(rule, fd, err, "changed while it was looked up");
 	}
 	if (fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES) {
 		if (rule->origin.is_flag && rule->access != ACCESS_NONE)
-			return rule_error(rule, -EINVAL, err,
-					  fd == -EACCES ? "cannot be looked up: permission denied"
+			return files_rule_error(rule, -EINVAL, err,
+						fd == -EACCES
+							? "cannot be looked up: permission denied"
 							: "does not exist (create it first)");
 		return -ENOENT;
 	}
-	return fd < 0 ? rule_error(rule, fd, err, strerror(-fd)) : fd;
+	return fd < 0 ? files_rule_error(rule, fd, err, strerror(-fd)) : fd;
 }
 
 /* Terminals are the one kind of device that programs control by ioctl. */
@@ -182,11 +183,11 @@ static int grant_rule(const struct path_rule *rule, int fd, const struct landloc
 	int r;
 
 	if (fstat(fd, &st) < 0)
-		return rule_error(rule, -errno, err, strerror(errno));
+		return files_rule_error(rule, -errno, err, strerror(errno));
 	if (grant == LANDLOCK_WRITE && is_terminal_device(&st))
 		grant = LANDLOCK_WRITE_DEVICE;
 	r = landlock_grant(ll, fd, S_ISDIR(st.st_mode), grant);
-	return r < 0 ? rule_error(rule, r, err, strerror(-r)) : 0;
+	return r < 0 ? files_rule_error(rule, r, err, strerror(-r)) : 0;
 }
 
 static int refuse_what_landlock_cannot(const struct path_rules *rules, struct err *err)
@@ -197,17 +198,15 @@ static int refuse_what_landlock_cannot(const struct path_rules *rules, struct er
 		return err_set(err, -EOPNOTSUPP,
 			       "fs: \"%s\" (%s) lies inside \"%s\" (%s, %s): the process tier "
 			       "grants whole trees "
-			       "and cannot take a part out; the container tier can, and is not in "
-			       "this version "
-			       "yet (work in another folder, or drop one of the rules)",
+			       "and cannot take a part out; the container tier can (--isolation "
+			       "container)",
 			       narrower->path, access_names[narrower->access], wider->path,
 			       access_names[wider->access], wider->origin.source);
 	for (size_t i = 0; i < rules->count; i++)
 		if (rules->items[i].access == ACCESS_OVERLAY)
-			return rule_error(&rules->items[i], -EOPNOTSUPP, err,
-					  "overlay needs the container tier, which this version of "
-					  "brig does not "
-					  "have yet");
+			return files_rule_error(&rules->items[i], -EOPNOTSUPP, err,
+						"overlay needs the container tier (--isolation "
+						"container)");
 	return 0;
 }
 
@@ -231,7 +230,7 @@ static int grant_one(const struct path_rules *rules, const struct path_rule *rul
 		     const struct landlock *ll, struct files_granted *granted, struct err *err)
 {
 	char path[PATH_MAX];
-	_cleanup_close_ int fd = open_rule(rules, rule, path, err);
+	_cleanup_close_ int fd = files_open_rule(rules, rule, path, err);
 	int r;
 
 	if (fd == -ENOENT)

@@ -9,6 +9,8 @@
 #ifndef BRIG_TIER_FILES_H
 #define BRIG_TIER_FILES_H
 
+#include <limits.h>
+
 #include "jail/landlock.h"
 #include "policy/policy.h"
 
@@ -20,6 +22,17 @@ struct files_granted {
 };
 
 void files_granted_done(struct files_granted *granted);
+
+/*
+ * Opens the path of a rule, O_PATH; path is then the one without symbolic links. -ENOENT where it
+ * does not exist, -EALREADY where it leads by a link to what another rule grants as well (/bin to
+ * /usr/bin).
+ */
+[[nodiscard]] int files_open_rule(const struct path_rules *rules, const struct path_rule *rule,
+				  char path[static PATH_MAX], struct err *err);
+
+/* "where it was written: what is wrong with it" */
+int files_rule_error(const struct path_rule *rule, int code, struct err *err, const char *text);
 
 [[nodiscard]] int files_grant(const struct path_rules *rules, const struct landlock *ll,
 			      struct files_granted *ret_granted, struct err *err);

@@ -36,16 +36,16 @@ static int check_hard(int resource, uint64_t value, const char *key, struct err 
  * One row per limit that a cgroup can hold. Without a cgroup the fallback takes over, or says why
  * it cannot: err then holds what cgroup_make said, which names the remedy.
  */
-static int memory_without_cgroup(uint64_t value, struct process_jail *pj, struct err *err);
-static int pids_without_cgroup(uint64_t value, struct process_jail *pj, struct err *err);
-static int cpu_without_cgroup(uint64_t value, struct process_jail *pj, struct err *err);
+static int memory_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err);
+static int pids_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err);
+static int cpu_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err);
 
 static const struct cgroup_row {
 	const char *name;
 	size_t offset; /* in struct limits */
 	enum cgroup_control control;
 	void (*format)(uint64_t value, char *text, size_t size);
-	int (*without)(uint64_t value, struct process_jail *pj, struct err *err);
+	int (*without)(uint64_t value, struct tier_jail *tj, struct err *err);
 } cgroup_rows[] = {
 	{ "memory", offsetof(struct limits, memory), CGROUP_MEMORY, format_size,
 	  memory_without_cgroup },
@@ -58,7 +58,7 @@ static uint64_t limit_of(const struct limits *limits, size_t offset)
 	return *(const uint64_t *)((const char *)limits + offset);
 }
 
-static int memory_without_cgroup(uint64_t value, struct process_jail *pj, struct err *err)
+static int memory_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err)
 {
 	char text[32];
 	int r = check_hard(RLIMIT_DATA, value, "memory", err);
@@ -70,10 +70,10 @@ static int memory_without_cgroup(uint64_t value, struct process_jail *pj, struct
 	 * would not start. What escapes RLIMIT_DATA, shared memory, is in the sum that the warden
 	 * watches.
 	 */
-	add_rlimit(&pj->jail, RLIMIT_DATA, value, value);
-	pj->watch.memory = value;
+	add_rlimit(&tj->jail, RLIMIT_DATA, value, value);
+	tj->watch.memory = value;
 	format_size(value, text, sizeof(text));
-	report_add(&pj->report, "memory", "rlimit and watch",
+	report_add(&tj->report, "memory", "rlimit and watch",
 		   "%s each process, %s together every 50 ms; files in memory are not counted",
 		   text, text);
 	return 0;
@@ -111,11 +111,20 @@ static uint64_t tasks_of_user(uid_t uid)
 	return tasks;
 }
 
-static int pids_without_cgroup(uint64_t value, struct process_jail *pj, struct err *err)
+static int pids_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err)
 {
 	uint64_t now;
 	int r;
 
+	/* In a user namespace the kernel counts its own tasks, and the keeper is one of them. */
+	if (tj->is_contained) {
+		r = check_hard(RLIMIT_NPROC, value + 1, "pids", err);
+		if (r < 0)
+			return r;
+		add_rlimit(&tj->jail, RLIMIT_NPROC, value + 1, value + 1);
+		report_add(&tj->report, "pids", "rlimit, user namespace", "%" PRIu64, value);
+		return 0;
+	}
 	/* The kernel exempts uid 0 from RLIMIT_NPROC. */
 	if (getuid() == 0)
 		return err_prefix(err, "limits.pids cannot be enforced for root without a cgroup");
@@ -123,16 +132,16 @@ static int pids_without_cgroup(uint64_t value, struct process_jail *pj, struct e
 	r = check_hard(RLIMIT_NPROC, now + value, "pids", err);
 	if (r < 0)
 		return r;
-	add_rlimit(&pj->jail, RLIMIT_NPROC, now + value, now + value);
-	report_add(&pj->report, "pids", "rlimit",
+	add_rlimit(&tj->jail, RLIMIT_NPROC, now + value, now + value);
+	report_add(&tj->report, "pids", "rlimit",
 		   "%" PRIu64 " beyond the %" PRIu64 " tasks of this user, shared with them", value,
 		   now);
 	return 0;
 }
 
-static int cpu_without_cgroup(uint64_t value, struct process_jail *pj, struct err *err)
+static int cpu_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err)
 {
-	struct jail *jail = &pj->jail;
+	struct jail *jail = &tj->jail;
 	cpu_set_t allowed;
 	uint64_t left = value / 1000;
 
@@ -150,16 +159,18 @@ static int cpu_without_cgroup(uint64_t value, struct process_jail *pj, struct er
 			left--;
 		}
 	jail->has_affinity = true;
-	report_add(&pj->report, "cpu", "CPU affinity", "%d CPUs, fixed",
+	report_add(&tj->report, "cpu", "CPU affinity", "%d CPUs, fixed",
 		   CPU_COUNT(&jail->affinity));
 	return 0;
 }
 
-static int apply_cgroup_row(const struct cgroup_row *row, uint64_t value, struct process_jail *pj,
+static int apply_cgroup_row(const struct cgroup_row *row, uint64_t value, struct tier_jail *tj,
 			    struct err *err)
 {
 	char text[32];
-	int r = cgroup_limit(&pj->jail.cgroup, row->control, value, err);
+	/* The keeper of a container lives in its cgroup. */
+	uint64_t more = row->control == CGROUP_PIDS && tj->is_contained;
+	int r = cgroup_limit(&tj->jail.cgroup, row->control, value + more, err);
 
 	if (r < 0)
 		return err_prefix(err, "limits.%s", row->name);
@@ -167,7 +178,7 @@ static int apply_cgroup_row(const struct cgroup_row *row, uint64_t value, struct
 		row->format(value, text, sizeof(text));
 	else
 		snprintf(text, sizeof(text), "%" PRIu64, value);
-	report_add(&pj->report, row->name, cgroup_mechanism(&pj->jail.cgroup, row->control), "%s",
+	report_add(&tj->report, row->name, cgroup_mechanism(&tj->jail.cgroup, row->control), "%s",
 		   text);
 	return 0;
 }
@@ -184,22 +195,22 @@ static int make_cgroup(uint32_t wanted, const char *id, struct cgroup *ret_cg, s
 	return wanted ? cgroup_make(wanted, id, ret_cg, NULL) : 0;
 }
 
-static int limit_cpu_time(const struct limits *limits, struct process_jail *pj, struct err *err)
+static int limit_cpu_time(const struct limits *limits, struct tier_jail *tj, struct err *err)
 {
 	uint64_t seconds = (limits->cpu_time + 999) / 1000;
 	char text[32];
-	bool counted = cgroup_has(&pj->jail.cgroup, CGROUP_CPUACCT);
+	bool counted = cgroup_has(&tj->jail.cgroup, CGROUP_CPUACCT);
 	int r = check_hard(RLIMIT_CPU, seconds + 1, "cpu_time", err);
 
 	if (r < 0)
 		return r;
 	/* SIGXCPU first, a second later the end: a single process stops also when the warden is
 	 * slow. */
-	add_rlimit(&pj->jail, RLIMIT_CPU, seconds, seconds + 1);
-	pj->watch.cpu_time = limits->cpu_time;
+	add_rlimit(&tj->jail, RLIMIT_CPU, seconds, seconds + 1);
+	tj->watch.cpu_time = limits->cpu_time;
 	format_duration(limits->cpu_time, text, sizeof(text));
-	report_add(&pj->report, "cpu_time",
-		   counted ? cgroup_mechanism(&pj->jail.cgroup, CGROUP_CPUACCT)
+	report_add(&tj->report, "cpu_time",
+		   counted ? cgroup_mechanism(&tj->jail.cgroup, CGROUP_CPUACCT)
 			   : "rlimit and watch",
 		   counted ? "%s together, checked every 50 ms"
 			   : "%s each process; their sum as far as parents wait for children",
@@ -207,7 +218,7 @@ static int limit_cpu_time(const struct limits *limits, struct process_jail *pj, 
 	return 0;
 }
 
-static int limit_by_rlimits(const struct limits *limits, struct process_jail *pj, struct err *err)
+static int limit_by_rlimits(const struct limits *limits, struct tier_jail *tj, struct err *err)
 {
 	char text[32];
 	int r;
@@ -216,20 +227,26 @@ static int limit_by_rlimits(const struct limits *limits, struct process_jail *pj
 		r = check_hard(RLIMIT_FSIZE, limits->disk, "disk", err);
 		if (r < 0)
 			return r;
-		add_rlimit(&pj->jail, RLIMIT_FSIZE, limits->disk, limits->disk);
+		add_rlimit(&tj->jail, RLIMIT_FSIZE, limits->disk, limits->disk);
 		format_size(limits->disk, text, sizeof(text));
-		report_add(&pj->report, "disk", "rlimit",
-			   "%s each file, their number is not bounded", text);
+		if (tj->is_contained)
+			report_add(&tj->report, "disk", "tmpfs and rlimit",
+				   "%s for all of its own and in overlays, %s each file in folders "
+				   "of the host",
+				   text, text);
+		else
+			report_add(&tj->report, "disk", "rlimit",
+				   "%s each file, their number is not bounded", text);
 	}
 	if (limits->files != LIMIT_UNSET) {
 		r = check_hard(RLIMIT_NOFILE, limits->files, "files", err);
 		if (r < 0)
 			return r;
-		add_rlimit(&pj->jail, RLIMIT_NOFILE, limits->files, limits->files);
-		report_add(&pj->report, "files", "rlimit", "%" PRIu64 " each process",
+		add_rlimit(&tj->jail, RLIMIT_NOFILE, limits->files, limits->files);
+		report_add(&tj->report, "files", "rlimit", "%" PRIu64 " each process",
 			   limits->files);
 	}
-	return limits->cpu_time == LIMIT_UNSET ? 0 : limit_cpu_time(limits, pj, err);
+	return limits->cpu_time == LIMIT_UNSET ? 0 : limit_cpu_time(limits, tj, err);
 }
 
 static void report_warden_limits(const struct limits *limits, struct report *report)
@@ -246,7 +263,7 @@ static void report_warden_limits(const struct limits *limits, struct report *rep
 	}
 }
 
-int limits_prepare(const struct limits *limits, const char *id, struct process_jail *pj,
+int limits_prepare(const struct limits *limits, const char *id, struct tier_jail *tj,
 		   struct err *err)
 {
 	uint32_t wanted = limits->cpu_time != LIMIT_UNSET ? 1u << CGROUP_CPUACCT : 0;
@@ -257,29 +274,29 @@ int limits_prepare(const struct limits *limits, const char *id, struct process_j
 		if (limit_of(limits, cgroup_rows[i].offset) != LIMIT_UNSET)
 			wanted |= 1u << cgroup_rows[i].control;
 	if (wanted)
-		r = make_cgroup(wanted, id, &pj->jail.cgroup, &why);
+		r = make_cgroup(wanted, id, &tj->jail.cgroup, &why);
 	if (r < 0) {
 		*err = why;
 		return r;
 	}
-	report_warden_limits(limits, &pj->report);
+	report_warden_limits(limits, &tj->report);
 	for (size_t i = 0; i < ARRAY_SIZE(cgroup_rows); i++) {
 		const struct cgroup_row *row = &cgroup_rows[i];
 		uint64_t value = limit_of(limits, row->offset);
 
 		if (value == LIMIT_UNSET)
 			continue;
-		if (cgroup_has(&pj->jail.cgroup, row->control)) {
-			r = apply_cgroup_row(row, value, pj, err);
+		if (cgroup_has(&tj->jail.cgroup, row->control)) {
+			r = apply_cgroup_row(row, value, tj, err);
 		} else {
 			/* What cgroup_make() said is the remedy if the fallback cannot do it
 			 * either. */
 			*err = why;
-			r = row->without(value, pj, err);
+			r = row->without(value, tj, err);
 		}
 		if (r < 0)
 			return r;
 		*err = ERR_NONE;
 	}
-	return limit_by_rlimits(limits, pj, err);
+	return limit_by_rlimits(limits, tj, err);
 }

@@ -8,10 +8,10 @@
 #ifndef BRIG_TIER_LIMITS_H
 #define BRIG_TIER_LIMITS_H
 
-#include "tier/process.h"
+#include "tier/jail.h"
 
 /* Fills cgroup, rlimits, affinity and watch of the jail, and adds to its report. */
-[[nodiscard]] int limits_prepare(const struct limits *limits, const char *id,
-				 struct process_jail *pj, struct err *err);
+[[nodiscard]] int limits_prepare(const struct limits *limits, const char *id, struct tier_jail *tj,
+				 struct err *err);
 
 #endif

@@ -8,15 +8,14 @@
 #include "tier/files.h"
 #include "tier/limits.h"
 
-static int prepare_files(const struct process_request *request, struct process_jail *pj,
-			 struct err *err)
+static int prepare_files(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
 	unsigned int parts =
-		LANDLOCK_FILES |
+		LANDLOCK_FILES | LANDLOCK_TCP |
 		(request->weaken & WEAKEN_SIGNALS || hook_without("signals") ? 0
 									     : LANDLOCK_SIGNALS);
-	struct files_granted *granted = &pj->granted;
-	struct jail *jail = &pj->jail;
+	struct files_granted *granted = &tj->granted;
+	struct jail *jail = &tj->jail;
 	int r = landlock_open(parts, &jail->inner, err);
 
 	r = r < 0 ? r : files_grant(&request->policy->fs, &jail->inner, granted, err);
@@ -29,123 +28,119 @@ static int prepare_files(const struct process_request *request, struct process_j
 	r = r < 0 ? r : strv_add(&granted->readable, jail->scratch.path);
 	if (r < 0)
 		return err_errno(err, r, "cannot open the sandbox's own folder and terminal to it");
-	report_add(&pj->report, "files", "Landlock",
+	report_add(&tj->report, "files", "Landlock",
 		   "ABI %d: %zu trees to read, %zu of them to write, %u absent", jail->inner.abi,
 		   granted->readable.count, granted->writable.count, granted->absent);
 	return 0;
 }
 
-static int prepare_signals(const struct process_request *request, struct process_jail *pj,
+static int prepare_signals(const struct tier_request *request, struct tier_jail *tj,
 			   struct err *err)
 {
 	if (request->weaken & WEAKEN_SIGNALS) {
-		report_add(&pj->report, "signals", "none", "given up by --weaken signals");
+		report_add(&tj->report, "signals", "none", "given up by --weaken signals");
 		return 0;
 	}
-	report_add(&pj->report, "signals", "Landlock scope", "its own processes only");
-	return landlock_open(LANDLOCK_SIGNALS, &pj->jail.outer, err);
+	report_add(&tj->report, "signals", "Landlock scope", "its own processes only");
+	return landlock_open(LANDLOCK_SIGNALS, &tj->jail.outer, err);
 }
 
-static int prepare_filter(const struct process_request *request, struct process_jail *pj,
-			  struct err *err)
+static int prepare_filter(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
 	struct filter_spec spec = { .sockets = SOCKETS_NONE,
-				    .fixed_affinity = pj->jail.has_affinity };
+				    .fixed_affinity = tj->jail.has_affinity };
 	const struct words *allow = &request->policy->allow;
 	int r;
 
 	if (strv_has(&allow->list, extensions[EXT_NESTED].name))
 		return err_set(err, -EOPNOTSUPP,
-			       "allow: nested needs the container tier, which this version of brig "
-			       "does not have "
-			       "yet");
+			       "allow: nested needs the container tier (--isolation container)");
 	for (size_t i = 0; i < EXTENSION_COUNT; i++)
 		if (strv_has(&allow->list, extensions[i].name))
 			spec.extensions |= 1u << i;
 	/* Knocked out in a test build, the calls go straight to the kernel. */
-	spec.mediated = !hook_without("metadata");
-	r = filter_build(&spec, &pj->filter, err);
+	spec.mediation = hook_without("metadata") ? MEDIATE_NOTHING : MEDIATE_METADATA;
+	r = filter_build(&spec, &tj->filter, err);
 	if (r < 0)
 		return r;
-	pj->jail.filter = &pj->filter;
-	pj->jail.mediated = spec.mediated;
-	pj->jail.writable = (const char *const *)pj->granted.writable.items;
-	pj->jail.writable_count = pj->granted.writable.count;
-	pj->jail.readable = (const char *const *)pj->granted.readable.items;
-	pj->jail.readable_count = pj->granted.readable.count;
-	report_add(&pj->report, "metadata", "seccomp notification",
+	tj->jail.filter = &tj->filter;
+	tj->jail.mediation = spec.mediation;
+	tj->jail.writable = (const char *const *)tj->granted.writable.items;
+	tj->jail.writable_count = tj->granted.writable.count;
+	tj->jail.readable = (const char *const *)tj->granted.readable.items;
+	tj->jail.readable_count = tj->granted.readable.count;
+	report_add(&tj->report, "metadata", "seccomp notification",
 		   "mode, owner, times, attributes: by the keeper, in writable trees");
-	report_add(&pj->report, "syscalls", "seccomp", "default deny, %u allowed",
-		   pj->filter.allowed);
-	report_add(&pj->report, "network", "seccomp and Landlock", "no sockets but socketpair");
+	report_add(&tj->report, "syscalls", "seccomp", "default deny, %u allowed",
+		   tj->filter.allowed);
+	report_add(&tj->report, "network", "seccomp and Landlock", "no sockets but socketpair");
 	return 0;
 }
 
-static void report_fixed_walls(struct process_jail *pj)
+static void report_fixed_walls(struct tier_jail *tj)
 {
-	report_add(&pj->report, "privileges", "no_new_privs", "no capabilities, no setuid");
-	report_add(&pj->report, "descriptors", "close_range", "0, 1, 2");
-	report_add(&pj->report, "core dumps", "rlimit", "none");
-	report_add(&pj->report, "end",
-		   pj->jail.outer.fd >= 0 ? "keeper, Landlock scope" : "keeper, process tree",
+	report_add(&tj->report, "privileges", "no_new_privs", "no capabilities, no setuid");
+	report_add(&tj->report, "descriptors", "close_range", "0, 1, 2");
+	report_add(&tj->report, "core dumps", "rlimit", "none");
+	report_add(&tj->report, "end",
+		   tj->jail.outer.fd >= 0 ? "keeper, Landlock scope" : "keeper, process tree",
 		   "no process outlives the sandbox");
 }
 
 /* Test builds only: leaves a wall down, so that a test can see its probe succeed. */
-static void knock_out(struct process_jail *pj)
+static void knock_out(struct tier_jail *tj)
 {
 	if (hook_without("files"))
-		landlock_done(&pj->jail.inner);
+		landlock_done(&tj->jail.inner);
 	if (hook_without("signals"))
-		landlock_done(&pj->jail.outer);
+		landlock_done(&tj->jail.outer);
 	if (hook_without("syscalls"))
-		pj->jail.filter = NULL;
+		tj->jail.filter = NULL;
 	if (hook_without("limits"))
-		pj->jail.rlimit_count = 0;
+		tj->jail.rlimit_count = 0;
 }
 
-int process_prepare(const struct process_request *request, struct process_jail *ret_pj,
-		    struct err *err)
+/* What every start of this tier does, in its order. */
+static void make_plan(struct tier_jail *tj)
 {
-	struct process_jail *pj = ret_pj;
+	static const struct {
+		enum op_stage stage;
+		enum keeper_step step;
+	} steps[] = {
+		{ STAGE_KEEPER, STEP_PRIVILEGES }, { STAGE_KEEPER, STEP_AFFINITY },
+		{ STAGE_KEEPER, STEP_DOMAIN },     { STAGE_KEEPER, STEP_SCOPE },
+		{ STAGE_FIRST, STEP_PRIVILEGES },  { STAGE_FIRST, STEP_SESSION },
+		{ STAGE_FIRST, STEP_TERMINAL },    { STAGE_FIRST, STEP_STDIO },
+		{ STAGE_FIRST, STEP_CGROUP },      { STAGE_FIRST, STEP_FILES },
+		{ STAGE_FIRST, STEP_FILTER },      { STAGE_FIRST, STEP_DESCRIPTORS },
+		{ STAGE_FIRST, STEP_RLIMITS },     { STAGE_FIRST, STEP_EXEC },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		plan_add(&tj->plan, (struct op){ .kind = OP_STEP,
+						 .stage = steps[i].stage,
+						 .value = steps[i].step });
+}
+
+int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj, struct err *err)
+{
+	struct tier_jail *tj = ret_tj;
 	int r;
 
-	pj->jail = (struct jail){ .outer = LANDLOCK_NONE,
-				  .inner = LANDLOCK_NONE,
-				  .cgroup = CGROUP_NONE,
-				  .scratch = SCRATCH_NONE,
-				  .wall_ms = request->policy->limits.wall };
-	pj->granted = (struct files_granted){ 0 };
-	pj->report.count = 0;
-	pj->watch = (struct process_watch){ 0 };
-
-	r = scratch_make(request->temporary, request->id, &pj->jail.scratch, err);
-	r = r < 0 ? r : prepare_files(request, pj, err);
-	r = r < 0 ? r : prepare_signals(request, pj, err);
-	r = r < 0 ? r : limits_prepare(&request->policy->limits, request->id, pj, err);
-	r = r < 0 ? r : prepare_filter(request, pj, err);
+	tier_jail_init(request, tj);
+	make_plan(tj);
+	r = plan_failed(&tj->plan);
+	r = r < 0 ? r : scratch_make(request->temporary, request->id, &tj->jail.scratch, err);
+	tj->home = tj->temporary = tj->jail.scratch.path;
+	r = r < 0 ? r : prepare_files(request, tj, err);
+	r = r < 0 ? r : prepare_signals(request, tj, err);
+	r = r < 0 ? r : limits_prepare(&request->policy->limits, request->id, tj, err);
+	r = r < 0 ? r : prepare_filter(request, tj, err);
 	if (r < 0) {
-		process_abandon(pj);
-		return r;
+		tier_jail_abandon(tj);
+		return err->code ? r : err_errno(err, r, "cannot prepare the sandbox");
 	}
-	report_fixed_walls(pj);
-	knock_out(pj);
+	report_fixed_walls(tj);
+	knock_out(tj);
 	return 0;
-}
-
-void process_done(struct process_jail *pj)
-{
-	files_granted_done(&pj->granted);
-	landlock_done(&pj->jail.inner);
-	landlock_done(&pj->jail.outer);
-	cgroup_done(&pj->jail.cgroup);
-	scratch_done(&pj->jail.scratch);
-}
-
-void process_abandon(struct process_jail *pj)
-{
-	/* Nobody was inside yet, so the folder is empty; what cannot be removed is at most an empty
-	 * folder. */
-	(void)!scratch_remove(&pj->jail.scratch);
-	process_done(pj);
 }

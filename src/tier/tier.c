@@ -2,6 +2,9 @@
 
 #include <errno.h>
 
+#include "tier/container.h"
+#include "tier/process.h"
+
 const struct tier tiers[] = {
 	{
 		.isolation = ISOLATION_VM,
@@ -17,17 +20,18 @@ const struct tier tiers[] = {
 	},
 	{
 		.isolation = ISOLATION_CONTAINER,
-		.walls = "all namespaces, own root, Landlock, seccomp, cgroup",
-		.purpose = "the default once it is built",
+		.walls = "all namespaces, own root, Landlock, seccomp, limits",
+		.purpose = "the default",
+		.prepare = container_prepare,
 		.needs = { HOST_USERNS, HOST_MOUNTNS, HOST_PIDNS, HOST_PROCFS, HOST_NETNS,
-			   HOST_IPCNS, HOST_UTSNS, HOST_OVERLAY, HOST_LANDLOCK, HOST_SECCOMP,
-			   HOST_FEATURE_COUNT },
+			   HOST_IPCNS, HOST_UTSNS, HOST_CGROUPNS, HOST_TIMENS, HOST_OVERLAY,
+			   HOST_LANDLOCK, HOST_SECCOMP, HOST_FEATURE_COUNT },
 	},
 	{
 		.isolation = ISOLATION_PROCESS,
 		.walls = "Landlock, seccomp, no privileges, limits; no namespaces needed",
 		.purpose = "an agent in your own tree; hosts where nothing else starts",
-		.is_built = true,
+		.prepare = process_prepare,
 		.needs = { HOST_LANDLOCK, HOST_LANDLOCK_SCOPE, HOST_SECCOMP, HOST_FEATURE_COUNT },
 	},
 	{
@@ -65,9 +69,14 @@ enum host_feature tier_missing(const struct tier *tier, const struct host *host)
 static const struct tier *strongest_built(enum isolation floor)
 {
 	for (size_t i = 0; i < tier_count; i++)
-		if (tiers[i].is_built && tiers[i].isolation >= floor)
+		if (tiers[i].prepare && tiers[i].isolation >= floor)
 			return &tiers[i];
 	return NULL;
+}
+
+static bool is_free_to_choose(const struct policy *policy)
+{
+	return policy->isolation == ISOLATION_UNSET || policy->isolation == ISOLATION_AUTO;
 }
 
 int tier_choose(const struct policy *policy, const struct tier **ret_tier, const char **ret_why,
@@ -76,7 +85,7 @@ int tier_choose(const struct policy *policy, const struct tier **ret_tier, const
 	enum isolation floor = policy->floor == ISOLATION_AUTO ? ISOLATION_UNSET : policy->floor;
 	const struct tier *tier;
 
-	if (policy->isolation == ISOLATION_UNSET || policy->isolation == ISOLATION_AUTO) {
+	if (is_free_to_choose(policy)) {
 		tier = strongest_built(floor);
 		if (!tier)
 			return err_set(err, -EOPNOTSUPP,
@@ -90,13 +99,28 @@ int tier_choose(const struct policy *policy, const struct tier **ret_tier, const
 		if (tier->isolation < floor)
 			return err_set(err, -EPERM, "the %s tier is below the policy's floor, %s",
 				       isolation_names[tier->isolation], isolation_names[floor]);
-		if (!tier->is_built)
+		if (!tier->prepare)
 			return err_set(err, -EOPNOTSUPP,
 				       "this version of brig does not have the %s tier yet (it "
-				       "has: process)",
+				       "has: container, process)",
 				       isolation_names[tier->isolation]);
 		*ret_why = "asked for";
 	}
 	*ret_tier = tier;
 	return 0;
+}
+
+const struct tier *tier_instead(const struct policy *policy, const struct tier *failed,
+				const struct host *host, enum host_feature *ret_missing)
+{
+	enum isolation floor = policy->floor == ISOLATION_AUTO ? ISOLATION_UNSET : policy->floor;
+
+	*ret_missing = tier_missing(failed, host);
+	if (*ret_missing == HOST_FEATURE_COUNT || !is_free_to_choose(policy))
+		return NULL;
+	for (size_t i = 0; i < tier_count; i++)
+		if (tiers[i].prepare && tiers[i].isolation < failed->isolation &&
+		    tiers[i].isolation >= floor)
+			return &tiers[i];
+	return NULL;
 }

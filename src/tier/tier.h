@@ -9,14 +9,17 @@
 
 #include "host/host.h"
 #include "policy/policy.h"
+#include "tier/jail.h"
 
-#define TIER_MAX_NEEDS 12
+#define TIER_MAX_NEEDS 14
 
 struct tier {
 	enum isolation isolation;
 	const char *walls;   /* half a line: what it consists of */
 	const char *purpose; /* whom it is for */
-	bool is_built;
+	/* Everything that does not need to know the command; NULL: not in this version. */
+	int (*prepare)(const struct tier_request *request, struct tier_jail *ret_tj,
+		       struct err *err);
 	enum host_feature needs[TIER_MAX_NEEDS]; /* up to HOST_FEATURE_COUNT */
 };
 
@@ -30,10 +33,18 @@ const struct tier *tier_find(enum isolation isolation);
 enum host_feature tier_missing(const struct tier *tier, const struct host *host);
 
 /*
- * The tier for a policy. Without a host the tier's own start finds out what is missing. ret_why:
- * why this one, for the person ("auto: the strongest tier in this version").
+ * The tier for a policy. ret_why: why this one, for the person ("auto: the strongest tier in this
+ * version"). What this host lacks is found out by the start itself.
  */
 [[nodiscard]] int tier_choose(const struct policy *policy, const struct tier **ret_tier,
 			      const char **ret_why, struct err *err);
+
+/*
+ * After a start failed: the next weaker tier that the policy leaves a choice of, if this host
+ * cannot give the one that was tried. NULL when it can, or nothing else is allowed; then missing
+ * tells the feature that is missing, or HOST_FEATURE_COUNT.
+ */
+const struct tier *tier_instead(const struct policy *policy, const struct tier *failed,
+				const struct host *host, enum host_feature *ret_missing);
 
 #endif

@@ -33,9 +33,9 @@ static int add_pair(struct strv *env, const char *name, const char *value)
 	return add_once(env, entry);
 }
 
-/* What the policy sets comes first and wins; then the caller's; then the private folder. */
-int environment_make(const struct policy *policy, char *const *environ, const char *scratch,
-		     struct strv *ret_env)
+/* What the policy sets comes first and wins; then what the sandbox is; then the caller's. */
+int environment_make(const struct policy *policy, char *const *environ,
+		     const struct environment_own *own, struct strv *ret_env)
 {
 	struct strv env = { 0 };
 	int r = 0;
@@ -43,12 +43,17 @@ int environment_make(const struct policy *policy, char *const *environ, const ch
 	for (size_t i = 0; i < policy->env.list.count && r == 0; i++)
 		if (strchr(policy->env.list.items[i], '='))
 			r = add_once(&env, policy->env.list.items[i]);
+	/* The name of the caller means nothing where the user is another one. */
+	if (own->user && r == 0)
+		r = add_pair(&env, "USER", own->user);
+	if (own->user && r == 0)
+		r = add_pair(&env, "LOGNAME", own->user);
 	for (char *const *entry = environ; *entry && r == 0; entry++)
 		if (strchr(*entry, '=') &&
 		    (policy_env_allows(&policy->env, *entry) || hook_without("environment")))
 			r = add_once(&env, *entry);
-	r = r < 0 ? r : add_pair(&env, "HOME", scratch);
-	r = r < 0 ? r : add_pair(&env, "TMPDIR", scratch);
+	r = r < 0 ? r : add_pair(&env, "HOME", own->home);
+	r = r < 0 ? r : add_pair(&env, "TMPDIR", own->temporary);
 	r = r < 0 ? r : add_pair(&env, "PATH", DEFAULT_PATH);
 	if (r < 0) {
 		strv_done(&env);

@@ -182,6 +182,19 @@ static struct node *value_denials(const struct result *result)
 	return take_ptr(&list);
 }
 
+/* Filled in later by whoever looks at the changes. */
+static struct node *value_no_folders(const struct result *result)
+{
+	(void)result;
+	return node_list();
+}
+
+static struct node *value_no_export(const struct result *result)
+{
+	(void)result;
+	return node_null();
+}
+
 enum shape {
 	SHAPE_TEXT,
 	SHAPE_TEXT_OR_NULL,
@@ -189,7 +202,9 @@ enum shape {
 	SHAPE_BOOL,
 	SHAPE_REASON,
 	SHAPE_WALLS,
-	SHAPE_DENIALS
+	SHAPE_DENIALS,
+	SHAPE_FOLDERS,
+	SHAPE_OUTCOME_OR_NULL
 };
 
 static const struct field {
@@ -223,6 +238,10 @@ static const struct field {
 	{ "isolation", SHAPE_TEXT, value_isolation, "the tier that ran it" },
 	{ "enforcement", SHAPE_WALLS, value_enforcement, "one entry per wall: what really held" },
 	{ "denials", SHAPE_DENIALS, value_denials, "refused actions that brig itself saw" },
+	{ "folders", SHAPE_FOLDERS, value_no_folders,
+	  "with --diff or --commit: the overlays, what changed in them, and what came back" },
+	{ "export", SHAPE_OUTCOME_OR_NULL, value_no_export,
+	  "with --export: how many files, links and directories, and what was left out" },
 };
 
 int result_to_node(const struct result *result, struct node **ret_node)
@@ -256,6 +275,55 @@ static int schema_list_of(struct node *schema, const char *const keys[], size_t 
 	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
 }
 
+/* One property after the other: a name and the type of its value. */
+struct part {
+	const char *name, *type;
+};
+
+static int schema_parts(const struct part *parts, size_t count, size_t required_count,
+			struct node **ret_schema)
+{
+	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
+	int r = properties && required ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < count && r == 0; i++) {
+		_cleanup_(node_freep) struct node *type = node_map();
+
+		r = type ? node_set(type, "type", node_string(parts[i].type)) : -ENOMEM;
+		r = r < 0 ? r : node_set(properties, parts[i].name, take_ptr(&type));
+		if (r == 0 && i < required_count)
+			r = node_add(required, node_string(parts[i].name));
+	}
+	return r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), ret_schema);
+}
+
+static int schema_folders(struct node *schema)
+{
+	static const struct part parts[] = { { "folder", "string" },
+					     { "changes", "array" },
+					     { "problems", "array" },
+					     { "commit", "object" } };
+	_cleanup_(node_freep) struct node *item = NULL;
+	int r = schema_parts(parts, ARRAY_SIZE(parts), 3, &item);
+
+	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
+	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
+}
+
+static int schema_outcome(struct node *schema)
+{
+	static const struct part parts[] = { { "applied", "integer" },
+					     { "notes", "array" },
+					     { "more", "integer" } };
+	_cleanup_(node_freep) struct node *object = NULL, *null = node_map(), *any = node_list();
+	int r = schema_parts(parts, ARRAY_SIZE(parts), ARRAY_SIZE(parts), &object);
+
+	r = r < 0 ? r : null ? node_set(null, "type", node_string("null")) : -ENOMEM;
+	r = r < 0 ? r : any ? node_add(any, take_ptr(&object)) : -ENOMEM;
+	r = r < 0 ? r : node_add(any, take_ptr(&null));
+	return r < 0 ? r : node_set(schema, "anyOf", take_ptr(&any));
+}
+
 static int schema_shape(struct node *schema, enum shape shape)
 {
 	static const char *const text_or_null[] = { "string", "null" };
@@ -275,6 +343,10 @@ static int schema_shape(struct node *schema, enum shape shape)
 		return schema_list_of(schema, wall_keys, ARRAY_SIZE(wall_keys));
 	case SHAPE_DENIALS:
 		return schema_list_of(schema, denial_keys, ARRAY_SIZE(denial_keys));
+	case SHAPE_FOLDERS:
+		return schema_folders(schema);
+	case SHAPE_OUTCOME_OR_NULL:
+		return schema_outcome(schema);
 	}
 	return -EINVAL;
 }

@@ -99,6 +99,13 @@ int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *e
 	return 0;
 }
 
+void terminal_replace(struct terminal *terminal, int master)
+{
+	/* Under the same number, which others know already. */
+	if (master >= 0 && terminal->master >= 0)
+		(void)dup3(master, terminal->master, O_CLOEXEC);
+}
+
 void terminal_follow_size(const struct terminal *terminal)
 {
 	struct winsize size;

@@ -2,16 +2,16 @@
  * terminal.h - a terminal of its own for the sandbox
  *
  * The workload never gets the user's terminal: through it, it could push input into the user's
- *shell, read what is typed elsewhere and write sequences that the terminal obeys. Where standard
- *input, output or error is a terminal, the sandbox gets a pseudo-terminal in its place, and the
- *warden relays:
+ * shell, read what is typed elsewhere and write sequences that the terminal obeys. Where standard
+ * input, output or error is a terminal, the sandbox gets a pseudo-terminal in its place, and the
+ * warden relays:
  *
  *	interactive  standard input is a terminal and brig does not stand in a pipeline: keys go in,
- *output comes out, the user's terminal is in raw mode, window size and suspension follow output
- *only  otherwise: what the sandbox writes comes out; keys stay with the user's terminal
+ * output comes out, the user's terminal is in raw mode, window size and suspension follow output
+ * only  otherwise: what the sandbox writes comes out; keys stay with the user's terminal
  *
  * In a pipeline ("brig run -- grep x | less") standard input is the user's terminal, opened anew
- *for reading only: relaying keys would steal them from the other program.
+ * for reading only: relaying keys would steal them from the other program.
  */
 #ifndef BRIG_WARDEN_TERMINAL_H
 #define BRIG_WARDEN_TERMINAL_H
@@ -39,6 +39,9 @@ struct terminal {
 /* Looks at the descriptors named in use (bit set of 0, 1, 2); leaves TERMINAL_NONE when none is a
  * terminal. */
 [[nodiscard]] int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *err);
+
+/* The sandbox made a terminal of its own: its master takes the place of ours. */
+void terminal_replace(struct terminal *terminal, int master);
 
 void terminal_follow_size(const struct terminal *terminal);
 

@@ -8,14 +8,17 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "jail/execute.h"
 #include "jail/keeper.h"
 #include "warden/environment.h"
+#include "warden/janitor.h"
 #include "warden/streams.h"
 #include "warden/terminal.h"
 #include "warden/watch.h"
@@ -31,7 +34,7 @@ enum phase { PHASE_RUNNING, PHASE_ENDING, PHASE_KILLED, PHASE_FINISHED };
 
 struct warden {
 	const struct warden_request *request;
-	struct process_jail *pj;
+	struct tier_jail *tj;
 	struct result *result;
 	struct keeper keeper;
 	struct terminal terminal;
@@ -42,6 +45,7 @@ struct warden {
 	bool was_ended_by_us; /* reason is set already */
 	int cancel_signal;
 	pid_t first;
+	bool has_terminal;  /* the one made inside has come */
 	const char *search; /* the sandbox's PATH, while its environment is there */
 	int status;         /* of the first process, as from wait */
 	bool has_status;
@@ -117,8 +121,8 @@ static void kill_now(struct warden *w)
 	if (w->phase >= PHASE_KILLED)
 		return;
 	/* A thousand processes that share a tenth of a CPU take seconds to die. */
-	if (cgroup_has(&w->pj->jail.cgroup, CGROUP_CPU))
-		(void)!cgroup_limit(&w->pj->jail.cgroup, CGROUP_CPU, KILL_CPUS, NULL);
+	if (cgroup_has(&w->tj->jail.cgroup, CGROUP_CPU))
+		(void)!cgroup_limit(&w->tj->jail.cgroup, CGROUP_CPU, KILL_CPUS, NULL);
 	order(w, KEEPER_KILL, 0);
 	w->phase = PHASE_KILLED;
 	w->phase_deadline = now_ms() + OVERDUE_MS;
@@ -192,6 +196,14 @@ static void read_signals(struct warden *w)
 static void on_news(struct warden *w, const struct keeper_event *event)
 {
 	switch (event->news) {
+	case KEEPER_TERMINAL:
+		terminal_replace(&w->terminal, event->descriptor);
+		w->has_terminal = true;
+		break;
+	case KEEPER_STORE:
+		fd_close(w->tj->store);
+		w->tj->store = event->descriptor;
+		return;
 	case KEEPER_STARTED:
 		w->first = event->pid;
 		break;
@@ -231,6 +243,7 @@ static void on_news(struct warden *w, const struct keeper_event *event)
 	default:
 		break;
 	}
+	fd_close(event->descriptor);
 }
 
 /* The keeper should never go before it has said that all is over; if it does, its work is ours. */
@@ -238,9 +251,9 @@ static void keeper_lost(struct warden *w)
 {
 	if (w->phase == PHASE_FINISHED)
 		return;
-	(void)!cgroup_kill(&w->pj->jail.cgroup);
+	(void)!cgroup_kill(&w->tj->jail.cgroup);
 	(void)!descendants_kill(OVERDUE_MS);
-	(void)!scratch_remove(&w->pj->jail.scratch);
+	(void)!scratch_remove(&w->tj->jail.scratch);
 	w->phase = PHASE_FINISHED;
 	w->phase_deadline = now_ms() + DRAIN_MS;
 }
@@ -270,7 +283,7 @@ static void check_deadlines(struct warden *w, uint64_t now)
 
 static void check_watch(struct warden *w, uint64_t now)
 {
-	const struct process_watch *watch = &w->pj->watch;
+	const struct tier_watch *watch = &w->tj->watch;
 
 	if (w->phase >= PHASE_KILLED || now < w->next_watch)
 		return;
@@ -279,7 +292,7 @@ static void check_watch(struct warden *w, uint64_t now)
 		set_reason(w, REASON_MEMORY);
 		kill_now(w);
 	} else if (watch->cpu_time &&
-		   watch_cpu_is_over(watch, &w->pj->jail.cgroup, w->keeper.pid)) {
+		   watch_cpu_is_over(watch, &w->tj->jail.cgroup, w->keeper.pid)) {
 		set_reason(w, REASON_CPU);
 		kill_now(w);
 	}
@@ -291,7 +304,7 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 
 	if (w->phase != PHASE_RUNNING)
 		next = w->phase_deadline;
-	if ((w->pj->watch.memory || w->pj->watch.cpu_time) && w->phase < PHASE_KILLED)
+	if ((w->tj->watch.memory || w->tj->watch.cpu_time) && w->phase < PHASE_KILLED)
 		next = MIN(next, w->next_watch);
 	if (next == UINT64_MAX)
 		return -1;
@@ -349,11 +362,20 @@ static void supervise(struct warden *w)
 	}
 }
 
+/* No block or no inode is left of what the disk limit gave. */
+static bool store_is_full(const struct warden *w)
+{
+	struct statvfs fs;
+
+	return w->request->policy->limits.disk != LIMIT_UNSET && w->tj->store >= 0 &&
+	       fstatvfs(w->tj->store, &fs) == 0 && (fs.f_bavail == 0 || fs.f_ffree == 0);
+}
+
 /* What the kernel counted decides; what the program said (its exit status) only whether it
  * mattered. */
 static void find_reason(struct warden *w)
 {
-	const struct cgroup *cgroup = &w->pj->jail.cgroup;
+	const struct cgroup *cgroup = &w->tj->jail.cgroup;
 	struct result *result = w->result;
 	uint64_t hits;
 
@@ -361,10 +383,12 @@ static void find_reason(struct warden *w)
 		return;
 	if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_MEMORY, &hits) == 0 && hits > 0)
 		result->reason = REASON_MEMORY;
-	else if (result->signal == SIGXCPU && w->pj->watch.cpu_time &&
-		 result->cpu_ms >= w->pj->watch.cpu_time)
+	else if (result->signal == SIGXCPU && w->tj->watch.cpu_time &&
+		 result->cpu_ms >= w->tj->watch.cpu_time)
 		result->reason = REASON_CPU;
 	else if (result->signal == SIGXFSZ && w->request->policy->limits.disk != LIMIT_UNSET)
+		result->reason = REASON_DISK;
+	else if (result->exit_code != 0 && store_is_full(w))
 		result->reason = REASON_DISK;
 	else if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_PIDS, &hits) == 0 && hits > 0)
 		result->reason = REASON_PIDS;
@@ -395,7 +419,7 @@ static void find_exit_code(struct warden *w)
 
 static void find_usage(struct warden *w)
 {
-	const struct cgroup *cgroup = &w->pj->jail.cgroup;
+	const struct cgroup *cgroup = &w->tj->jail.cgroup;
 	const struct rusage *u = &w->usage;
 	uint64_t value;
 
@@ -426,6 +450,16 @@ static void find_denials(struct result *result)
 		.reason = "the filter knows the native calls only; a foreign ABI would bypass it",
 		.allow_with = "",
 	};
+}
+
+/* The pipes that we made: whoever holds one may also open it again (/dev/stdout). */
+static void give_pipes(const struct warden *w)
+{
+	uint32_t user = w->tj->jail.ids.first ? w->tj->jail.ids.first + IDS_USER : 0;
+
+	for (int i = 0; i < 3 && user; i++)
+		if (w->streams.owned[i])
+			(void)!fchown(w->streams.stdio[i], user, user);
 }
 
 /* The program that the sandbox would have found, as the host sees it. NULL when there is none. */
@@ -484,6 +518,22 @@ static void explain_exec(struct warden *w, const char *program, int code, struct
 	}
 }
 
+/* Names what failed: an operation of the plan, or a step that is in none. */
+static int refuse_start(const struct warden *w, const struct keeper_event *f, struct err *err)
+{
+	const struct plan *plan = &w->tj->plan;
+	char text[1024];
+
+	if (f->op >= 0 && (size_t)f->op < plan->count) {
+		op_describe(&plan->ops[f->op], text, sizeof(text));
+		return err_errno(err, f->code, "the sandbox was not started: \"%.300s\" failed",
+				 text);
+	}
+	return err_errno(err, f->code, "the sandbox was not started: %s failed",
+			 f->step >= 0 && f->step < STEP_COUNT ? keeper_steps[f->step]
+							      : "the set-up");
+}
+
 /* The start failed: either the program could not be executed, which is a result, or a wall did not
  * come up. */
 static int start_failed(struct warden *w, struct err *err)
@@ -491,9 +541,7 @@ static int start_failed(struct warden *w, struct err *err)
 	const struct keeper_event *f = &w->failure;
 
 	if (f->step != STEP_EXEC)
-		return err_errno(err, f->code, "the sandbox was not started: %s failed",
-				 f->step >= 0 && f->step < STEP_COUNT ? keeper_steps[f->step]
-								      : "the set-up");
+		return refuse_start(w, f, err);
 	w->result->exit_code = f->code == -ENOENT || f->code == -ENOTDIR ? 127 : 126;
 	w->result->reason = REASON_EXIT;
 	explain_exec(w, w->request->argv[0], f->code, err);
@@ -519,9 +567,30 @@ static int start(struct warden *w, const struct strv *env, struct err *err)
 	if (!script_argv)
 		return err_errno(err, -ENOMEM, "cannot start a process");
 	command.script_argv = script_argv;
-	r = keeper_start(&w->pj->jail, &command, &w->keeper, err);
+	give_pipes(w);
+	r = keeper_start(&w->tj->jail, &command, &w->keeper, err);
 	streams_started(&w->streams, &w->terminal);
 	return r;
+}
+
+/* Where a container has a cgroup, somebody who survives us has to remove it. */
+static int hire_janitor(struct tier_jail *tj, struct err *err)
+{
+	if (!tj->is_contained || !plan_find(&tj->plan, OP_CGROUP))
+		return 0;
+	tj->janitor = janitor_start(&tj->jail.cgroup, err);
+	return MIN(tj->janitor, 0);
+}
+
+/* Keys that were typed before the sandbox's own terminal is there would be lost. */
+static void await_terminal(struct warden *w)
+{
+	struct pollfd fd = { .fd = w->keeper.control, .events = POLLIN };
+
+	while (w->tj->is_contained && w->terminal.master >= 0 && !w->has_terminal &&
+	       w->failure.news != KEEPER_FAILED && w->phase < PHASE_FINISHED &&
+	       (poll(&fd, 1, -1) >= 0 || errno == EINTR))
+		read_news(w);
 }
 
 /* From the first open descriptor to the last process. The jail was prepared. */
@@ -529,19 +598,21 @@ static int run_prepared(struct warden *w, struct err *err)
 {
 	_cleanup_(strv_done) struct strv env = { 0 };
 	const struct limits *limits = &w->request->policy->limits;
-	int r = environment_make(w->request->policy, w->request->environ, w->pj->jail.scratch.path,
-				 &env);
+	const struct environment_own own = { w->tj->home, w->tj->temporary, w->tj->user };
+	int r = environment_make(w->request->policy, w->request->environ, &own, &env);
 
 	if (r < 0)
 		return err_errno(err, r, "cannot make the environment");
-	report_add(&w->pj->report, "environment", "allow list", "%zu variables", env.count);
+	report_add(&w->tj->report, "environment", "allow list", "%zu variables", env.count);
 	w->started = now_ms();
 	w->wall_deadline = limits->wall == LIMIT_UNSET ? UINT64_MAX : w->started + limits->wall;
 	w->next_watch = w->started + WATCH_INTERVAL_MS;
 	w->search = environment_get(&env, "PATH", "");
-	r = start(w, &env, err);
+	r = hire_janitor(w->tj, err);
+	r = r < 0 ? r : start(w, &env, err);
 	if (r < 0)
 		return r;
+	await_terminal(w);
 	terminal_enter(&w->terminal);
 	supervise(w);
 	terminal_leave(&w->terminal);
@@ -582,29 +653,53 @@ static int open_ends(struct warden *w, struct err *err)
 	return r < 0 ? r : streams_open(&streams, &w->terminal, &w->streams, err);
 }
 
-int warden_run(const struct warden_request *request, struct process_jail *pj,
+static struct tier_request tier_request_of(const struct warden_request *request, const char *id)
+{
+	return (struct tier_request){ .policy = request->policy,
+				      .env = request->env,
+				      .id = id,
+				      .temporary = request->temporary,
+				      .weaken = request->weaken,
+				      .keeps_store = request->keeps_store,
+				      .terminal = -EBADF };
+}
+
+int warden_plan(const struct warden_request *request, struct tier_jail *ret_tj, struct err *err)
+{
+	char id[RESULT_ID_SIZE];
+	struct tier_request prepare = tier_request_of(request, id);
+	int r = make_id(id, err);
+
+	return r < 0 ? r : request->tier->prepare(&prepare, ret_tj, err);
+}
+
+/* Its exit takes its namespaces along, which takes time that nobody has to wait for. */
+static void leave_keeper(const struct warden *w)
+{
+	if (w->keeper.pid && !w->tj->is_contained)
+		waitpid(w->keeper.pid, NULL, 0);
+}
+
+int warden_run(const struct warden_request *request, struct tier_jail *tj,
 	       struct result *ret_result, struct err *err)
 {
 	static struct warden w;
-	struct process_request prepare = { .policy = request->policy,
-					   .id = ret_result->sandbox,
-					   .temporary = request->temporary,
-					   .weaken = request->weaken };
+	struct tier_request prepare = tier_request_of(request, ret_result->sandbox);
 	int r;
 
 	w = (struct warden){ .request = request,
-			     .pj = pj,
+			     .tj = tj,
 			     .result = ret_result,
 			     .keeper = KEEPER_NONE,
 			     .terminal = TERMINAL_NONE,
 			     .streams = STREAMS_NONE,
 			     .signals = -EBADF };
-	ret_result->report = &pj->report;
+	ret_result->report = &tj->report;
 	r = make_id(ret_result->sandbox, err);
 	r = r < 0 ? r : open_ends(&w, err);
 	if (r == 0) {
 		prepare.terminal = w.terminal.slave;
-		r = process_prepare(&prepare, pj, err);
+		r = request->tier->prepare(&prepare, tj, err);
 	}
 	if (r < 0) {
 		warden_close(&w);
@@ -614,13 +709,17 @@ int warden_run(const struct warden_request *request, struct process_jail *pj,
 	warden_close(&w);
 	/* Last, so that its exit and our tear-down overlap; and always, because not every init
 	 * reaps. */
-	if (w.keeper.pid)
-		waitpid(w.keeper.pid, NULL, 0);
+	leave_keeper(&w);
 	/* The keeper has removed the private folder; if there never was one, it is ours to remove.
 	 */
-	if (w.keeper.pid)
-		process_done(pj);
-	else
-		process_abandon(pj);
+	if (!w.keeper.pid)
+		(void)!scratch_remove(&tj->jail.scratch);
+	if (r < 0)
+		tier_jail_done(tj);
 	return r;
+}
+
+void warden_leave(struct tier_jail *tj)
+{
+	tier_jail_done(tj);
 }

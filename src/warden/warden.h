@@ -2,9 +2,9 @@
  * warden.h - supervision of one sandbox, in the foreground
  *
  * The warden prepares the jail, starts the keeper, and then waits for whichever comes first: news
- *of the keeper, a signal of the caller, a deadline, output to relay, a limit to watch. It ends the
- *sandbox in two steps: the signal that a program expects (SIGTERM, or what the caller sent), and
- *after a short grace the end of everything.
+ * of the keeper, a signal of the caller, a deadline, output to relay, a limit to watch. It ends the
+ * sandbox in two steps: the signal that a program expects (SIGTERM, or what the caller sent), and
+ * after a short grace the end of everything.
  *
  *	start --> running --> ending (grace) --> killed --> finished
  *
@@ -14,23 +14,35 @@
 #define BRIG_WARDEN_WARDEN_H
 
 #include "policy/policy.h"
-#include "tier/process.h"
+#include "tier/jail.h"
+#include "tier/tier.h"
 #include "warden/result.h"
 
 struct warden_request {
+	const struct tier *tier;
 	const struct policy *policy;
+	const struct policy_env *env;
 	const char *temporary; /* folder for temporary files */
 	unsigned int weaken;
 	bool capture, is_raw;
+	bool keeps_store; /* tj->store is wanted afterwards */
 	char *const *argv;
 	char *const *environ; /* the caller's */
 };
 
+/* The plan of a start, without a start. The caller frees it with tier_jail_abandon(). */
+[[nodiscard]] int warden_plan(const struct warden_request *request, struct tier_jail *ret_tj,
+			      struct err *err);
+
 /*
- * Runs it to its end. -errno only when brig itself failed and nothing ran; a program that cannot be
- * executed is a result (126, 127), with err saying why in words and err->code set.
+ * Runs it to its end; the caller ends with warden_leave(). -errno only when brig itself failed and
+ * nothing ran; a program that cannot be executed is a result (126, 127), with err saying why in
+ * words and err->code set.
  */
-[[nodiscard]] int warden_run(const struct warden_request *request, struct process_jail *pj,
+[[nodiscard]] int warden_run(const struct warden_request *request, struct tier_jail *tj,
 			     struct result *ret_result, struct err *err);
+
+/* Gives back all that the sandbox held; what takes time is left to a process in the background. */
+void warden_leave(struct tier_jail *tj);
 
 #endif

@@ -66,13 +66,13 @@ static void add_cpu_ticks(pid_t pid, uint64_t *sum)
 		*sum += user + system + child_user + child_system;
 }
 
-bool watch_memory_is_over(const struct process_watch *watch, pid_t keeper)
+bool watch_memory_is_over(const struct tier_watch *watch, pid_t keeper)
 {
 	return sum_below(keeper, add_resident) > watch->memory &&
 	       sum_below(keeper, add_share) > watch->memory;
 }
 
-bool watch_cpu_is_over(const struct process_watch *watch, const struct cgroup *cgroup, pid_t keeper)
+bool watch_cpu_is_over(const struct tier_watch *watch, const struct cgroup *cgroup, pid_t keeper)
 {
 	uint64_t ticks, us;
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "jail/cgroup.h"
-#include "tier/process.h"
+#include "tier/jail.h"
 
 #define WATCH_INTERVAL_MS 50
 
@@ -18,8 +18,7 @@
  * pages, which counts shared ones several times; only where that is over the limit, the exact share
  * of each process is asked for.
  */
-bool watch_memory_is_over(const struct process_watch *watch, pid_t keeper);
-bool watch_cpu_is_over(const struct process_watch *watch, const struct cgroup *cgroup,
-		       pid_t keeper);
+bool watch_memory_is_over(const struct tier_watch *watch, pid_t keeper);
+bool watch_cpu_is_over(const struct tier_watch *watch, const struct cgroup *cgroup, pid_t keeper);
 
 #endif

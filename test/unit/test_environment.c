@@ -7,6 +7,7 @@
 
 static void make(const char *policy_text, const char *const *caller, struct strv *ret_env)
 {
+	static const struct environment_own own = { "/scratch", "/scratch", NULL };
 	char *entries[16] = { NULL };
 	struct policy policy;
 	size_t count = 0;
@@ -14,7 +15,7 @@ static void make(const char *policy_text, const char *const *caller, struct strv
 	for (; caller[count]; count++)
 		entries[count] = (char *)(uintptr_t)caller[count];
 	case_parse(policy_text, &policy);
-	assert_int_equal(environment_make(&policy, entries, "/scratch", ret_env), 0);
+	assert_int_equal(environment_make(&policy, entries, &own, ret_env), 0);
 	policy_done(&policy);
 }
 

@@ -148,7 +148,7 @@ static void files(void **state)
 	struct landlock ll = LANDLOCK_NONE;
 
 	(void)state;
-	open_or_skip(LANDLOCK_FILES, &ll);
+	open_or_skip(LANDLOCK_FILES | LANDLOCK_TCP, &ll);
 	grant(&ll, "read", "", LANDLOCK_READ);
 	grant(&ll, "write", "", LANDLOCK_WRITE);
 	/* Without the wall each of them would work. */
@@ -217,6 +217,8 @@ static void what_an_old_kernel_cannot(void **state)
 		{ "landlock_abi=1", LANDLOCK_FILES, "an old Landlock" },
 		{ "landlock_abi=2", LANDLOCK_FILES, "an old Landlock" },
 		{ "landlock_abi=3", LANDLOCK_FILES, NULL },
+		{ "landlock_abi=1", LANDLOCK_FILES | LANDLOCK_BEHIND_MOUNTS, "from 5.19 on" },
+		{ "landlock_abi=2", LANDLOCK_FILES | LANDLOCK_BEHIND_MOUNTS, NULL },
 		{ "landlock_abi=4", LANDLOCK_FILES, NULL },
 		{ "landlock_abi=5", LANDLOCK_FILES, NULL },
 		{ "landlock_abi=5", LANDLOCK_FILES | LANDLOCK_SIGNALS, "--weaken signals" },
@@ -246,6 +248,8 @@ static void what_an_old_kernel_cannot(void **state)
 		/* Untouched where it failed, and a right that the kernel does not know is not
 		 * handled. */
 		assert_int_equal(ll.fd >= 0, r == 0);
+		if (r == 0 && ll.abi < LANDLOCK_ABI_FILES)
+			assert_false(ll.handled & LANDLOCK_ACCESS_FS_TRUNCATE);
 		if (r == 0 && ll.abi < LANDLOCK_ABI_IOCTL)
 			assert_false(ll.handled & LANDLOCK_ACCESS_FS_IOCTL_DEV);
 		landlock_done(&ll);

@@ -11,12 +11,12 @@
 #include "tier/limits.h"
 
 /* With the hook every cgroup is refused, so nothing is made and the fallbacks show. */
-static int prepare(const char *text, struct process_jail *pj, struct err *err)
+static int prepare(const char *text, struct tier_jail *pj, struct err *err)
 {
 	struct policy policy;
 	int r;
 
-	*pj = (struct process_jail){ .jail.cgroup = CGROUP_NONE };
+	*pj = (struct tier_jail){ .jail.cgroup = CGROUP_NONE };
 	case_parse(text, &policy);
 	setenv("BRIG_TEST_FAIL", "cgroup=95", 1);
 	r = limits_prepare(&policy.limits, "test", pj, err);
@@ -25,7 +25,7 @@ static int prepare(const char *text, struct process_jail *pj, struct err *err)
 	return r;
 }
 
-static const struct wall *wall_of(const struct process_jail *pj, const char *name)
+static const struct wall *wall_of(const struct tier_jail *pj, const char *name)
 {
 	for (size_t i = 0; i < pj->report.count; i++)
 		if (str_equal(pj->report.walls[i].name, name))
@@ -34,7 +34,7 @@ static const struct wall *wall_of(const struct process_jail *pj, const char *nam
 	return NULL;
 }
 
-static const struct jail_rlimit *rlimit_of(const struct process_jail *pj, int resource)
+static const struct jail_rlimit *rlimit_of(const struct tier_jail *pj, int resource)
 {
 	for (unsigned int i = 0; i < pj->jail.rlimit_count; i++)
 		if (pj->jail.rlimits[i].resource == resource)
@@ -53,7 +53,7 @@ static void need_hooks(void)
 
 static void no_limits(void **state)
 {
-	struct process_jail pj;
+	struct tier_jail pj;
 	struct err err = ERR_NONE;
 
 	(void)state;
@@ -66,7 +66,7 @@ static void no_limits(void **state)
 
 static void what_needs_no_cgroup(void **state)
 {
-	struct process_jail pj;
+	struct tier_jail pj;
 	struct err err = ERR_NONE;
 
 	(void)state;
@@ -87,7 +87,7 @@ static void what_needs_no_cgroup(void **state)
 
 static void without_a_cgroup(void **state)
 {
-	struct process_jail pj;
+	struct tier_jail pj;
 	struct err err = ERR_NONE;
 
 	(void)state;
@@ -106,7 +106,7 @@ static void without_a_cgroup(void **state)
 
 static void cpus_without_a_cgroup(void **state)
 {
-	struct process_jail pj;
+	struct tier_jail pj;
 	struct err err = ERR_NONE;
 
 	(void)state;
@@ -121,7 +121,7 @@ static void cpus_without_a_cgroup(void **state)
 
 static void processes_without_a_cgroup(void **state)
 {
-	struct process_jail pj;
+	struct tier_jail pj;
 	struct err err = ERR_NONE;
 	int r;
 
@@ -142,7 +142,7 @@ static void processes_without_a_cgroup(void **state)
 static void above_the_hard_limit(void **state)
 {
 	struct rlimit before;
-	struct process_jail pj;
+	struct tier_jail pj;
 	struct err err = ERR_NONE;
 	char text[60];
 	int r;

@@ -139,6 +139,9 @@ static int remove_world(void **state)
 	return munmap(answers, ANSWERS_MAX * sizeof(int));
 }
 
+/* Of the filters that children get, and of the mediator. */
+static struct filter_spec spec = { .mediation = MEDIATE_METADATA };
+
 static struct mediator mediator_of(int listener)
 {
 	static const char *writable[2], *readable[3];
@@ -149,6 +152,7 @@ static struct mediator mediator_of(int listener)
 	readable[1] = in_dir;
 	readable[2] = "/proc";
 	return (struct mediator){ .listener = listener,
+				  .mediation = spec.mediation,
 				  .writable = writable,
 				  .writable_count = ARRAY_SIZE(writable),
 				  .readable = readable,
@@ -188,7 +192,7 @@ static struct child start(void (*body)(void))
 
 	for (int i = 0; i < ANSWERS_MAX; i++)
 		answers[i] = UNSET;
-	assert_int_equal(filter_build(&(struct filter_spec){ .mediated = true }, &filter, &err), 0);
+	assert_int_equal(filter_build(&spec, &filter, &err), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	child.pid = fork();
 	assert_true(child.pid >= 0);
@@ -203,9 +207,10 @@ static struct child start(void (*body)(void))
 	return child;
 }
 
-/* Answers until the child has ended well. */
-static void serve(struct child child)
+/* Answers until the child has ended well; how many questions there were. */
+static unsigned int serve(struct child child)
 {
+	unsigned int questions = 0;
 	struct mediator m = mediator_of(child.listener);
 	_cleanup_close_ int pidfd = sys_pidfd_open(child.pid);
 	int status;
@@ -219,6 +224,7 @@ static void serve(struct child child)
 		assert_true(poll(fds, 2, 60000) > 0);
 		if (fds[0].revents & POLLIN) {
 			r = mediator_answer(&m);
+			questions += r == 0;
 			assert_true(r == 0 || r == -ENOENT || r == -EAGAIN || r == -EPIPE);
 		}
 		if (fds[1].revents)
@@ -227,11 +233,12 @@ static void serve(struct child child)
 	assert_int_equal(waitpid(child.pid, &status, 0), child.pid);
 	assert_int_equal(status, 0);
 	close(child.listener);
+	return questions;
 }
 
-static void run(void (*body)(void))
+static unsigned int run(void (*body)(void))
 {
-	serve(start(body));
+	return serve(start(body));
 }
 
 /* In the child: keeps the outcome of attempt number i. */
@@ -549,11 +556,14 @@ static void try_set_id(void)
 	TOLD(7, __NR_openat2, AT_FDCWD, "f", NULL, 0);
 	TOLD(8, __NR_openat, AT_FDCWD, "plain", O_CREAT | O_RDWR, 0755);
 	TOLD(9, __NR_fchmodat, AT_FDCWD, "f", 01755);
+	TOLD(10, __NR_fchmodat, AT_FDCWD, "d", 04755);
 }
 
 static void no_setuid_file_is_left_behind(void **state)
 {
-	static const int errors[] = { EPERM, EPERM, 0, EPERM, EPERM, EPERM, 0, ENOSYS, 0, 0 };
+	static const int errors[] = {
+		EPERM, EPERM, 0, EPERM, EPERM, EPERM, 0, ENOSYS, 0, 0, EPERM
+	};
 
 	(void)state;
 	make_file("in/f");
@@ -564,6 +574,89 @@ static void no_setuid_file_is_left_behind(void **state)
 	assert_int_equal(stat_of("in/f").st_mode & 07777, 01755);
 	assert_int_equal(stat_of("in/d").st_mode & 07777, 02755);
 	assert_int_equal(access(below("in/new"), F_OK), -1);
+}
+
+/* Without a place in any list: a container's mounts judge. */
+static void try_container_modes(void)
+{
+	int dir = open("../out", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int file = open("../out/f", O_RDONLY | O_CLOEXEC);
+	char own[PROC_LINK_SIZE];
+
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", dir);
+	TOLD(0, __NR_fchmodat, AT_FDCWD, "../out/f", 04755);
+	TOLD(1, __NR_fchmodat, AT_FDCWD, below("out/f"), 02755);
+	TOLD(2, __NR_fchmod, file, 06755);
+	TOLD(3, __NR_fchmodat2, dir, "f", 04755, AT_SYMLINK_NOFOLLOW);
+	TOLD(4, __NR_fchmodat, AT_FDCWD, "../out/d", 04755);
+	TOLD(5, __NR_fchmodat, AT_FDCWD, "../out/link", 02755);
+	TOLD(6, __NR_fchmodat, AT_FDCWD, "none", 02755);
+	TOLD(7, __NR_fchmodat, AT_FDCWD, "../out/d", 02711);
+	TOLD(8, __NR_fchmodat, AT_FDCWD, below("out"), 02755);
+	TOLD(9, __NR_fchmod, dir, 02750);
+	TOLD(10, __NR_fchmodat, AT_FDCWD, own, 02755);
+	/* These do not ask. */
+	TOLD(11, __NR_fchmodat, AT_FDCWD, "../out/f", 01711);
+	TOLD(12, __NR_fchownat, AT_FDCWD, "../out/f", getuid(), getgid(), 0);
+	TOLD(13, __NR_utimensat, AT_FDCWD, "../out/f", new_times, 0);
+	TOLD(14, __NR_openat, AT_FDCWD, "new", O_CREAT | O_RDWR, 04755);
+	TOLD(15, __NR_openat, AT_FDCWD, "plain-in-container", O_CREAT | O_RDWR, 0755);
+	TOLD(16, __NR_setpriority, PRIO_PROCESS, getppid(), getpriority(PRIO_PROCESS, 0));
+}
+
+static void a_container_asks_for_set_id_only(void **state)
+{
+	static const int errors[] = { EPERM, EPERM, EPERM, EPERM, EPERM, EPERM, ENOENT, 0, 0,
+				      0,     0,     0,     0,     0,     EPERM, 0,      0 };
+
+	(void)state;
+	make_file("out/f");
+	assert_int_equal(mkdir(below("out/d"), 0755), 0);
+	assert_int_equal(symlink("f", below("out/link")), 0);
+	spec.mediation = MEDIATE_MODES;
+	assert_int_equal(run(try_container_modes), 11);
+	spec.mediation = MEDIATE_METADATA;
+	for (unsigned int i = 0; i < ARRAY_SIZE(errors); i++)
+		assert_told(i, errors[i]);
+	assert_int_equal(stat_of("out/f").st_mode & 07777, 01711);
+	assert_int_equal(stat_of("out/f").st_mtim.tv_sec, NEW_TIME);
+	assert_int_equal(stat_of("out/d").st_mode & 07777, 02711);
+	assert_int_equal(stat_of("out").st_mode & 07777, 02755);
+	assert_int_equal(chmod(below("out"), 0755), 0);
+}
+
+/* A sandbox inside the sandbox: "/" is what it is there. */
+static void try_own_root(void)
+{
+	answers[0] = syscall(__NR_unshare, CLONE_NEWUSER) < 0 || chroot(below("in/root")) < 0;
+	if (answers[0])
+		return;
+	TOLD(1, __NR_fchmodat, AT_FDCWD, "/d", 02711);
+	TOLD(2, __NR_fchmodat, AT_FDCWD, "/../to-d", 02755);
+	TOLD(3, __NR_fchmodat, AT_FDCWD, below("out"), 02777);
+	TOLD(4, __NR_fchmodat, AT_FDCWD, "/f", 04755);
+}
+
+static void a_root_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(below("in/root"), 0755), 0);
+	assert_int_equal(mkdir(below("in/root/d"), 0755), 0);
+	assert_int_equal(symlink("/d", below("in/root/to-d")), 0);
+	make_file("in/root/f");
+	spec = (struct filter_spec){ .mediation = MEDIATE_MODES, .extensions = 1 << EXT_NESTED };
+	run(try_own_root);
+	spec = (struct filter_spec){ .mediation = MEDIATE_METADATA };
+	if (answers[0]) {
+		print_message("no user namespaces here: a nested root is not tested\n");
+		skip();
+	}
+	assert_told(1, 0);
+	assert_told(2, 0);
+	assert_told(3, ENOENT);
+	assert_told(4, EPERM);
+	assert_int_equal(stat_of("in/root/d").st_mode & 07777, 02755);
+	assert_int_equal(stat_of("in/root/f").st_mode & 07777, OLD_MODE);
 }
 
 static void try_attributes(void)
@@ -978,11 +1071,17 @@ static void two_hundred_threads_at_once(void **state)
  * outer Landlock domain. */
 static int run_in_jail(const char *script)
 {
-	struct jail jail = { .outer = LANDLOCK_NONE,
+	static const enum keeper_step steps[] = { STEP_PRIVILEGES, STEP_SESSION, STEP_TERMINAL,
+						  STEP_STDIO,      STEP_FILES,   STEP_FILTER,
+						  STEP_RLIMITS,    STEP_EXEC };
+	_cleanup_(plan_done) struct plan plan = { 0 };
+	struct jail jail = { .plan = &plan,
+			     .ids = IDS_NONE,
+			     .outer = LANDLOCK_NONE,
 			     .inner = LANDLOCK_NONE,
 			     .cgroup = CGROUP_NONE,
 			     .scratch = SCRATCH_NONE,
-			     .mediated = true };
+			     .mediation = MEDIATE_METADATA };
 	char *const argv[] = { (char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
 			       (char *)(uintptr_t)script, NULL };
 	char *const envp[] = { (char *)(uintptr_t) "PATH=/bin:/usr/bin", NULL };
@@ -999,10 +1098,12 @@ static int run_in_jail(const char *script)
 	struct filter filter;
 	int status = -1;
 
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		plan_add(&plan, (struct op){ .kind = OP_STEP, .stage = STAGE_FIRST, .value = steps[i] });
 	jail.writable = lists.writable;
 	jail.writable_count = lists.writable_count;
 	jail.filter = &filter;
-	assert_int_equal(filter_build(&(struct filter_spec){ .mediated = true }, &filter, &err), 0);
+	assert_int_equal(filter_build(&spec, &filter, &err), 0);
 	assert_int_equal(landlock_open(LANDLOCK_SIGNALS, &jail.outer, &err), 0);
 	assert_int_equal(landlock_open(LANDLOCK_FILES | LANDLOCK_SIGNALS, &jail.inner, &err), 0);
 	assert_int_equal(landlock_grant(&jail.inner, root, true, LANDLOCK_WRITE), 0);
@@ -1054,6 +1155,8 @@ static int run_all(void)
 		cmocka_unit_test(links_and_dots_do_not_lead_out),
 		cmocka_unit_test(descriptors_without_a_place),
 		cmocka_unit_test(no_setuid_file_is_left_behind),
+		cmocka_unit_test(a_container_asks_for_set_id_only),
+		cmocka_unit_test(a_root_of_its_own),
 		cmocka_unit_test(attributes_keep_to_their_namespaces),
 		cmocka_unit_test(mistakes_get_the_errno_of_the_kernel),
 		cmocka_unit_test(watches_need_a_readable_tree),

@@ -154,6 +154,7 @@ static void the_schema_needs_memory_too(void **state)
 
 static void so_does_an_environment(void **state)
 {
+	static const struct environment_own own = { "/scratch", "/scratch", NULL };
 	char a[] = "A=1", b[] = "B=1", *const caller[] = { a, b, NULL };
 	struct policy policy;
 	int n = 0, r;
@@ -164,7 +165,7 @@ static void so_does_an_environment(void **state)
 		struct strv made = { 0 };
 
 		alloc_left = n++;
-		r = environment_make(&policy, caller, "/scratch", &made);
+		r = environment_make(&policy, caller, &own, &made);
 		alloc_left = -1;
 		assert_int_equal(r, made.items ? 0 : -ENOMEM);
 		strv_done(&made);

@@ -19,7 +19,8 @@ static void every_tier_has_a_row(void **state)
 	assert_null(tier_find(ISOLATION_UNSET));
 	assert_null(tier_find(ISOLATION_AUTO));
 	assert_int_equal(tier_count, ISOLATION_AUTO - ISOLATION_PROCESS);
-	assert_true(tier_find(ISOLATION_PROCESS)->is_built);
+	assert_non_null(tier_find(ISOLATION_PROCESS)->prepare);
+	assert_non_null(tier_find(ISOLATION_CONTAINER)->prepare);
 }
 
 /* Every list of needs has an end, and the first that is missing is named. */
@@ -65,11 +66,12 @@ static void choosing(void **state)
 		  "the process tier is below the policy's floor, container" },
 		{ "isolation: process\nfloor: script", -EPERM, "below the policy's floor, script" },
 		{ "isolation: container\nfloor: vm", -EPERM, "below the policy's floor, vm" },
-		{ "isolation: container", -EOPNOTSUPP, "does not have the container tier yet" },
+		{ "isolation: container", 0, "asked for" },
+		{ "floor: container", 0, "auto" },
 		{ "isolation: vm\nfloor: container", -EOPNOTSUPP, "does not have the vm tier" },
 		{ "isolation: script", -EOPNOTSUPP, "does not have the script tier" },
 		{ "floor: vm", -EOPNOTSUPP, "the policy's floor is vm" },
-		{ "isolation: auto\nfloor: wasm", -EOPNOTSUPP, "the policy's floor is wasm" },
+		{ "isolation: auto\nfloor: gvisor", -EOPNOTSUPP, "the policy's floor is gvisor" },
 	};
 
 	(void)state;
@@ -91,7 +93,43 @@ static void choosing(void **state)
 		if (r < 0)
 			assert_null(tier);
 		else
-			assert_int_equal(tier->isolation, ISOLATION_PROCESS);
+			assert_int_equal(tier->isolation, strstr(rows[i].text, "isolation: process")
+								  ? ISOLATION_PROCESS
+								  : ISOLATION_CONTAINER);
+	}
+}
+
+/* What takes over when this host cannot give a tier: only where the policy leaves the choice. */
+static void instead(void **state)
+{
+	static const struct {
+		const char *text;
+		bool host_lacks, takes_over;
+	} rows[] = {
+		{ "", true, true },
+		{ "isolation: auto\nfloor: process", true, true },
+		{ "floor: container", true, false },
+		{ "isolation: container", true, false },
+		{ "", false, false },
+	};
+	static struct host host;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		enum host_feature missing;
+		const struct tier *tier;
+		struct policy policy;
+		char text[100];
+
+		for (size_t k = 0; k < HOST_FEATURE_COUNT; k++)
+			host.facts[k].ok = true;
+		host.facts[HOST_USERNS].ok = !rows[i].host_lacks;
+		snprintf(text, sizeof(text), "version: 1\n%s\n", rows[i].text);
+		case_parse(text, &policy);
+		tier = tier_instead(&policy, tier_find(ISOLATION_CONTAINER), &host, &missing);
+		policy_done(&policy);
+		assert_int_equal(missing, rows[i].host_lacks ? HOST_USERNS : HOST_FEATURE_COUNT);
+		assert_ptr_equal(tier, rows[i].takes_over ? tier_find(ISOLATION_PROCESS) : NULL);
 	}
 }
 
@@ -101,6 +139,7 @@ int main(void)
 		cmocka_unit_test(every_tier_has_a_row),
 		cmocka_unit_test(what_is_missing),
 		cmocka_unit_test(choosing),
+		cmocka_unit_test(instead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

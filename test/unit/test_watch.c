@@ -76,14 +76,14 @@ static void tree_end(struct tree *tree)
 
 static bool memory_over(const struct tree *tree, uint64_t limit)
 {
-	const struct process_watch watch = { .memory = limit };
+	const struct tier_watch watch = { .memory = limit };
 
 	return watch_memory_is_over(&watch, tree->keeper);
 }
 
 static bool cpu_over(const struct tree *tree, uint64_t limit)
 {
-	const struct process_watch watch = { .cpu_time = limit };
+	const struct tier_watch watch = { .cpu_time = limit };
 	const struct cgroup none = CGROUP_NONE;
 
 	return watch_cpu_is_over(&watch, &none, tree->keeper);

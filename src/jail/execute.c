@@ -1,0 +1,618 @@
+#include "jail/execute.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/mount.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/hook.h"
+#include "base/sys.h"
+
+#define INSIDE (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
+#define PLAIN  (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+/* Of sys/mount.h, which does not go together with the kernel's own header. */
+#ifndef MS_NOSUID
+#define MS_NOSUID 2
+#define MS_NODEV  4
+#define MS_NOEXEC 8
+#endif
+
+#define MASK_DIRECTORY "mask"      /* in the store: empty, closed for everybody */
+#define MASK_FILE      "mask-file" /* the same for what is no directory */
+#define ROOT_NAME      "root" /* in the store: where the root is mounted until it is the root */
+
+void executor_init(struct executor *executor)
+{
+	for (int i = 0; i < PLACE_COUNT; i++)
+		executor->place[i] = -EBADF;
+	executor->grants = LANDLOCK_NONE;
+	executor->users_id = -1;
+}
+
+const struct op *plan_find(const struct plan *plan, enum op_kind kind)
+{
+	for (size_t i = 0; i < plan->count; i++)
+		if (plan->ops[i].kind == kind)
+			return &plan->ops[i];
+	return NULL;
+}
+
+/* What the target of an operation is, pinned. */
+static int open_target(const struct executor *ex, const struct op *op)
+{
+	int dir = ex->place[op->place];
+
+	if (op->target[0] == '\0')
+		return fcntl(dir, F_DUPFD_CLOEXEC, 3);
+	return sys_openat2(dir, op->target, O_PATH | O_CLOEXEC, 0, INSIDE);
+}
+
+static int attach(const struct executor *ex, const struct op *op, int tree)
+{
+	_cleanup_close_ int target = open_target(ex, op);
+
+	return target < 0 ? target : sys_move_mount(tree, target);
+}
+
+/* From the root, where we work, the store is one up. */
+#define STORE_PATH_SIZE 300
+static const char *store_path(const char *name, char text[static STORE_PATH_SIZE])
+{
+	snprintf(text, STORE_PATH_SIZE, "../%.255s", name);
+	return text;
+}
+
+static int do_ids(struct executor *ex, const struct op *op)
+{
+	int r = file_write_at(AT_FDCWD, "/proc/self/setgroups", "deny");
+
+	(void)ex;
+	/* Already denied by the namespace that we come from. */
+	r = r == -EPERM || r == -EACCES ? 0 : r;
+	r = r < 0 ? r : file_write_at(AT_FDCWD, "/proc/self/uid_map", op->source);
+	return r < 0 ? r : file_write_at(AT_FDCWD, "/proc/self/gid_map", op->text);
+}
+
+int execute_user(const struct op *op)
+{
+	unsigned int id = (unsigned int)op->value;
+
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 ||
+	    syscall(SYS_setresuid, id, id, id) < 0)
+		return -errno;
+	return 0;
+}
+
+static int do_master(struct executor *ex, const struct op *op)
+{
+	ex->users_id = (int)op->value;
+	return execute_user(&(struct op){ .value = 0 });
+}
+
+static int do_own_cgroups(struct executor *ex, const struct op *op)
+{
+	(void)ex, (void)op;
+	return sys_unshare(CLONE_NEWCGROUP);
+}
+
+/* Takes effect for what is started next. The clocks of the sandbox begin near zero, as after a
+ * boot. */
+static int do_clock(struct executor *ex, const struct op *op)
+{
+	struct timespec monotonic, boot;
+	char text[96];
+	int r = sys_unshare(CLONE_NEWTIME);
+
+	(void)ex, (void)op;
+	if (r < 0)
+		return r;
+	if (clock_gettime(CLOCK_MONOTONIC, &monotonic) < 0 ||
+	    clock_gettime(CLOCK_BOOTTIME, &boot) < 0)
+		return -errno;
+	snprintf(text, sizeof(text), "monotonic -%jd 0\nboottime -%jd 0\n",
+		 (intmax_t)monotonic.tv_sec, (intmax_t)boot.tv_sec);
+	return file_write_at(AT_FDCWD, "/proc/self/timens_offsets", text);
+}
+
+static int do_hostname(struct executor *ex, const struct op *op)
+{
+	(void)ex;
+	return sethostname(op->text, strlen(op->text)) < 0 ? -errno : 0;
+}
+
+static int carry_out(struct executor *ex, const struct op *op);
+
+/* A network namespace with its loopback device up, for this process. */
+static int make_network(void)
+{
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	_cleanup_close_ int fd = -EBADF;
+	int r = sys_unshare(CLONE_NEWNET);
+
+	if (r < 0)
+		return r;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+/* The operations that may be done beside the others. */
+static int run_rest(struct executor *ex)
+{
+	for (size_t i = 0; i < ex->plan->count; i++) {
+		int r;
+
+		if (!ex->plan->ops[i].is_beside)
+			continue;
+		r = carry_out(ex, &ex->plan->ops[i]);
+		if (r < 0) {
+			ex->rest_failed = i;
+			return r;
+		}
+	}
+	return 0;
+}
+
+static bool take_errand(struct errand *errand)
+{
+	return !__atomic_exchange_n(&errand->is_taken, 1, __ATOMIC_ACQ_REL);
+}
+
+static void finish_errand(struct errand *errand, int result)
+{
+	errand->result = result;
+	beside_signal(&errand->is_done);
+}
+
+/* /proc/self is this child, not the keeper. */
+static int run_beside(struct beside *beside)
+{
+	struct executor *ex =
+		(struct executor *)((char *)beside - offsetof(struct executor, beside));
+
+	if (take_errand(&ex->network)) {
+		int r = make_network();
+
+		r = r < 0 ? r : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		finish_errand(&ex->network, r == -1 ? -errno : r);
+	}
+	beside_await(&ex->may_begin);
+	if (take_errand(&ex->rest))
+		finish_errand(&ex->rest, run_rest(ex));
+	return 0;
+}
+
+static int do_network(struct executor *ex, const struct op *op)
+{
+	(void)op;
+	beside_start(&ex->beside, run_beside);
+	return 0;
+}
+
+static int do_begin(struct executor *ex, const struct op *op)
+{
+	(void)op;
+	beside_signal(&ex->may_begin);
+	return 0;
+}
+
+static int do_network_is(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int fd = -EBADF;
+	int r;
+
+	(void)op;
+	if (take_errand(&ex->network))
+		return make_network();
+	r = beside_await_errand(&ex->beside, &ex->network.is_done);
+	fd = r < 0 ? r : ex->network.result;
+	if (fd < 0)
+		return fd;
+	return setns(fd, CLONE_NEWNET) < 0 ? -errno : 0;
+}
+
+/* What nobody has begun by now is quicker done than waited for: the machine may be busy. */
+static int do_join(struct executor *ex, const struct op *op)
+{
+	int r;
+
+	(void)op;
+	if (take_errand(&ex->rest))
+		return run_rest(ex);
+	r = beside_await_errand(&ex->beside, &ex->rest.is_done);
+	return r < 0 ? r : ex->rest.result;
+}
+
+static int do_private(struct executor *ex, const struct op *op)
+{
+	(void)ex, (void)op;
+	return sys_mount_private();
+}
+
+static int do_store(struct executor *ex, const struct op *op)
+{
+	char data[96] = "mode=0755";
+	int fd;
+
+	if (op->value)
+		snprintf(data, sizeof(data), "mode=0755,size=%" PRIu64 ",nr_inodes=%" PRIu64,
+			 op->value, op->nodes);
+	/*
+	 * On top of the root of the host as we see it: paths still lead below it, but ".." of the
+	 * root directory goes up to what is mounted on it.
+	 */
+	fd = sys_mount("tmpfs", "/", MS_NOSUID | MS_NODEV, data);
+	if (fd < 0)
+		return fd;
+	fd = open("/..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	ex->place[PLACE_STORE] = fd;
+	if (mkdirat(fd, MASK_DIRECTORY, 0) < 0 || mknodat(fd, MASK_FILE, S_IFREG, 0) < 0)
+		return -errno;
+	/* Names of overlays are relative: nothing of the host stands in the sandbox's mountinfo. */
+	return fchdir(fd) < 0 ? -errno : 0;
+}
+
+static int do_base(struct executor *ex, const struct op *op)
+{
+	(void)op;
+	if (mkdir("base", 0755) < 0)
+		return -errno;
+	ex->place[PLACE_BASE] = open("base", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return ex->place[PLACE_BASE] < 0 ? -errno : 0;
+}
+
+static int give_to_user(const struct executor *ex, const struct op *op)
+{
+	uid_t id = (uid_t)ex->users_id;
+
+	if (!op->is_users || ex->users_id < 0)
+		return 0;
+	return fchownat(ex->place[op->place], op->target, id, id, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+											   : 0;
+}
+
+static int do_directory(struct executor *ex, const struct op *op)
+{
+	if (mkdirat(ex->place[op->place], op->target, op->mode) < 0)
+		return -errno;
+	return give_to_user(ex, op);
+}
+
+static int do_file(struct executor *ex, const struct op *op)
+{
+	int dir = ex->place[op->place];
+	_cleanup_close_ int fd = -EBADF;
+
+	if (!op->text)
+		return mknodat(dir, op->target, S_IFREG | op->mode, 0) < 0 ? -errno : 0;
+	fd = openat(dir, op->target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    op->mode);
+	return fd < 0 ? -errno : fd_write_all(fd, op->text, strlen(op->text));
+}
+
+static int do_link(struct executor *ex, const struct op *op)
+{
+	return symlinkat(op->text, ex->place[op->place], op->target) < 0 ? -errno : 0;
+}
+
+/*
+ * xattrs of the user's kind: in a user namespace no other marks can be kept on the upper layer. Its
+ * names are those of the store; afterwards the root is where we work.
+ */
+static int do_overlay(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int target = -EBADF;
+	char data[256], link[32];
+	int r;
+
+	snprintf(data, sizeof(data),
+		 "lowerdir=%.64s,upperdir=" UPPER_PREFIX "%u,workdir=" WORK_PREFIX "%u,userxattr",
+		 op->source, (unsigned int)op->value, (unsigned int)op->value);
+	if (fchdir(ex->place[PLACE_STORE]) < 0)
+		return -errno;
+	if (op->target[0] == '\0') {
+		if (mkdir(ROOT_NAME, 0755) < 0)
+			return -errno;
+		r = sys_mount("overlay", ROOT_NAME, MS_NOSUID | MS_NODEV, data);
+		ex->place[PLACE_ROOT] =
+			r < 0 ? r : open(ROOT_NAME, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		r = r < 0 ? r : ex->place[PLACE_ROOT] < 0 ? -errno : 0;
+	} else {
+		target = open_target(ex, op);
+		if (target < 0)
+			return target;
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", target);
+		r = sys_mount("overlay", link, MS_NOSUID | MS_NODEV, data);
+	}
+	if (r < 0)
+		return r;
+	return fchdir(ex->place[PLACE_ROOT]) < 0 ? -errno : 0;
+}
+
+static uint64_t attributes_of(const struct op *op)
+{
+	return MOUNT_ATTR_NOSUID | (op->is_device ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV) |
+	       (op->is_read_only ? MOUNT_ATTR_RDONLY : 0);
+}
+
+/*
+ * What it is need not be looked at: the mount point is a directory or a file, and the kernel mounts
+ * neither on the other.
+ */
+static int bind_plainly(const struct op *op)
+{
+	int r = sys_bind(op->source, op->target);
+
+	if (r < 0 || op->is_sealed)
+		return r;
+	return sys_mount_set(op->target, !op->is_device, attributes_of(op), 0);
+}
+
+static int do_bind(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int source = -EBADF, tree = -EBADF;
+	int r;
+
+	if (op->is_plain)
+		return bind_plainly(op);
+	if (op->tree)
+		return attach(ex, op, op->tree - 1);
+	source = sys_openat2(AT_FDCWD, op->source, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+	if (source < 0)
+		return source;
+	tree = sys_open_tree(source, "");
+	if (tree < 0)
+		return tree;
+	r = sys_mount_attributes(tree, attributes_of(op), 0, -EBADF);
+	return r < 0 ? r : attach(ex, op, tree);
+}
+
+/* The attributes are those of the store. */
+static int do_share(struct executor *ex, const struct op *op)
+{
+	char source[STORE_PATH_SIZE];
+
+	int r = sys_bind(store_path(op->source, source), op->target);
+
+	(void)ex;
+	return r < 0 || !op->is_read_only ? r
+					  : sys_mount_set(op->target, false, MOUNT_ATTR_RDONLY, 0);
+}
+
+static int do_again(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int target = -EBADF, tree = -EBADF;
+	int r;
+
+	if (op->is_plain) {
+		r = sys_bind(op->target, op->target);
+		return op->is_optional && r == -ENOENT ? 0 : r;
+	}
+	target = open_target(ex, op);
+	if (target < 0)
+		return target;
+	tree = sys_open_tree(target, "");
+	if (tree < 0)
+		return tree;
+	r = sys_mount_attributes(tree, attributes_of(op), 0, -EBADF);
+	return r < 0 ? r : sys_move_mount(tree, target);
+}
+
+static int mask_plainly(const struct op *op)
+{
+	char source[STORE_PATH_SIZE];
+	int r = sys_bind(store_path(op->is_directory ? MASK_DIRECTORY : MASK_FILE, source),
+			 op->target);
+
+	/* A kernel may have neither. */
+	return op->is_optional && (r == -ENOENT || r == -ENOTDIR) ? 0 : r;
+}
+
+static int do_mask(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int target = -EBADF, tree = -EBADF;
+	struct stat st;
+	int r;
+
+	if (op->is_plain)
+		return mask_plainly(op);
+	target = open_target(ex, op);
+	if (target < 0)
+		return op->is_optional && target == -ENOENT ? 0 : target;
+	if (fstat(target, &st) < 0)
+		return -errno;
+	tree = sys_open_tree(ex->place[PLACE_STORE], op->source            ? op->source
+						     : S_ISDIR(st.st_mode) ? MASK_DIRECTORY
+									   : MASK_FILE);
+	if (tree < 0)
+		return tree;
+	r = sys_mount_attributes(tree, PLAIN | MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC, 0, -EBADF);
+	return r < 0 ? r : sys_move_mount(tree, target);
+}
+
+static int do_seal(struct executor *ex, const struct op *op)
+{
+	int r = sys_mount_set(op->target, true, PLAIN | MOUNT_ATTR_RDONLY, 0);
+
+	(void)ex;
+	return r < 0 || op->is_read_only ? r
+					 : sys_mount_set(op->target, false, 0, MOUNT_ATTR_RDONLY);
+}
+
+static int do_proc(struct executor *ex, const struct op *op)
+{
+	(void)ex;
+	return sys_mount("proc", op->target, MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+}
+
+static int do_terminals(struct executor *ex, const struct op *op)
+{
+	(void)ex;
+	return sys_mount("devpts", op->target, MS_NOSUID | MS_NOEXEC,
+			 "newinstance,ptmxmode=0666,mode=0620");
+}
+
+static int detach_old_root(struct beside *beside)
+{
+	(void)beside;
+	return sys_detach_here();
+}
+
+/*
+ * The store goes out of the way first: mounted on the host's root directory it would be what is
+ * detached, and the host's root would stay behind "/..".
+ */
+static int do_root(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int aside = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r = aside < 0 ? -errno : sys_move_mount(ex->place[PLACE_STORE], aside);
+
+	(void)op;
+	if (r < 0)
+		return r;
+	r = sys_pivot_root();
+	if (r < 0)
+		return r;
+	/* The mounts are gone at once; what takes its time is that nobody may still be looking. */
+	beside_start(&ex->detach, detach_old_root);
+	return ex->detach.pid < 0 ? sys_detach_here() : 0;
+}
+
+/* What is mounted on the root directory is what "/.." leads to. */
+static int do_alone(struct executor *ex, const struct op *op)
+{
+	uint64_t root, above;
+	bool is_done;
+	int r;
+
+	(void)op;
+	do {
+		/* Asked before we look: what it did is there then. */
+		is_done = __atomic_load_n(&ex->detach.is_done, __ATOMIC_ACQUIRE);
+		r = sys_mount_id("/", &root);
+		r = r < 0 ? r : sys_mount_id("/..", &above);
+		if (r < 0)
+			return r;
+		if (root == above)
+			return 0;
+		sched_yield();
+	} while (!is_done);
+	return ex->detach.result < 0 ? ex->detach.result : -EBUSY;
+}
+
+static int do_grant(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int target = open_target(ex, op);
+	int r;
+
+	if (target < 0)
+		return target;
+	if (ex->grants.fd < 0) {
+		r = landlock_open(LANDLOCK_FILES | LANDLOCK_BEHIND_MOUNTS, &ex->grants, NULL);
+		if (r < 0)
+			return r;
+	}
+	return landlock_grant(&ex->grants, target, op->is_directory,
+			      (enum landlock_grant)op->value);
+}
+
+static int do_nothing(struct executor *ex, const struct op *op)
+{
+	(void)ex, (void)op;
+	return 0;
+}
+
+static int do_directory_is(struct executor *ex, const struct op *op)
+{
+	(void)ex;
+	return chdir(op->text) < 0 ? -errno : 0;
+}
+
+static int (*const executors[OP_COUNT])(struct executor *ex, const struct op *op) = {
+	[OP_IDS] = do_ids,
+	[OP_MASTER] = do_master,
+	[OP_OWN_CGROUPS] = do_own_cgroups,
+	[OP_CLOCK] = do_clock,
+	[OP_HOSTNAME] = do_hostname,
+	[OP_NETWORK] = do_network,
+	[OP_BEGIN] = do_begin,
+	[OP_JOIN] = do_join,
+	[OP_NETWORK_IS] = do_network_is,
+	[OP_PRIVATE] = do_private,
+	[OP_STORE] = do_store,
+	[OP_BASE] = do_base,
+	[OP_DIRECTORY] = do_directory,
+	[OP_FILE] = do_file,
+	[OP_LINK] = do_link,
+	[OP_OVERLAY] = do_overlay,
+	[OP_BIND] = do_bind,
+	[OP_SHARE] = do_share,
+	[OP_AGAIN] = do_again,
+	[OP_MASK] = do_mask,
+	[OP_PROC] = do_proc,
+	[OP_TERMINALS] = do_terminals,
+	[OP_SEAL] = do_seal,
+	[OP_ROOT] = do_root,
+	[OP_ALONE] = do_alone,
+	[OP_GRANT] = do_grant,
+	[OP_GUARD] = do_nothing, /* the mediator has the list from the start */
+	[OP_DIRECTORY_IS] = do_directory_is,
+};
+
+static int carry_out(struct executor *ex, const struct op *op)
+{
+	return executors[op->kind] ? executors[op->kind](ex, op) : -ENOSYS;
+}
+
+static int execute_all(struct executor *ex, size_t *ret_failed)
+{
+	bool has_beside = plan_find(ex->plan, OP_NETWORK);
+
+	for (size_t i = 0; i < ex->plan->count; i++) {
+		const struct op *op = &ex->plan->ops[i];
+		int r;
+
+		if (op->stage != STAGE_KEEPER || op->kind == OP_STEP ||
+		    (op->is_beside && has_beside))
+			continue;
+		r = carry_out(ex, op);
+		if (r < 0) {
+			*ret_failed = op->kind == OP_JOIN && ex->rest_failed ? ex->rest_failed : i;
+			return r;
+		}
+	}
+	return 0;
+}
+
+int execute_keeper(const struct plan *plan, struct executor *executor, size_t *ret_failed)
+{
+	/* Modes are what the plan says; the program gets the caller's mask back. */
+	mode_t before = umask(0);
+	int r;
+
+	executor->plan = plan;
+	r = execute_all(executor, ret_failed);
+
+	umask(before);
+	return r;
+}
+
+void executor_close(struct executor *executor)
+{
+	for (int i = 0; i < PLACE_COUNT; i++)
+		executor->place[i] = fd_close(executor->place[i]);
+}

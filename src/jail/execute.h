@@ -1,0 +1,51 @@
+/*
+ * execute.h - carries out the operations of a plan
+ *
+ * One function per kind of operation, in one table. Everything goes through descriptors: a target
+ * is opened below its tree without following a symbolic link, a source on the host without one in
+ * any component and with the kind (file or directory) that the plan was made for. A tree that
+ * someone changes meanwhile makes an operation fail; it does not make it land elsewhere. Nothing is
+ * ever written to the host: what is made is made in trees of the sandbox's own.
+ *
+ * Runs after fork in a single-threaded process and allocates nothing. Whatever was done before a
+ * failure vanishes with the namespaces of the process that did it.
+ */
+#ifndef BRIG_JAIL_EXECUTE_H
+#define BRIG_JAIL_EXECUTE_H
+
+#include "jail/beside.h"
+#include "jail/landlock.h"
+#include "jail/plan.h"
+
+struct executor {
+	const struct plan *plan;
+	int place[PLACE_COUNT];
+	struct landlock grants; /* opened by the first OP_GRANT */
+	struct beside beside, detach;
+	/* Two pieces of work for whoever comes first, the process beside us or ourselves. */
+	struct errand {
+		int is_taken, is_done; /* is_done: a futex */
+		int result;
+	} network, rest;
+	int may_begin;      /* a futex: the root is there */
+	size_t rest_failed; /* the operation of the rest that failed */
+	int users_id;       /* uid and gid of the user's files; -1: those of this process */
+};
+
+/* Large and shared with children: one in static memory, for a process that has one plan. */
+void executor_init(struct executor *executor);
+
+/* All operations of the keeper. -errno with the operation that failed. */
+[[nodiscard]] int execute_keeper(const struct plan *plan, struct executor *executor,
+				 size_t *ret_failed);
+
+/* Closes the trees; the grants stay, for the first process to enter. */
+void executor_close(struct executor *executor);
+
+/* OP_USER: this process only, raw: also safe on memory that is shared with another. */
+[[nodiscard]] int execute_user(const struct op *op);
+
+/* The first operation of a kind, or NULL. */
+const struct op *plan_find(const struct plan *plan, enum op_kind kind);
+
+#endif

@@ -1,0 +1,225 @@
+#include "jail/inside.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/sys.h"
+
+#ifndef TIOCGPTPEER
+#define TIOCGPTPEER _IO('T', 0x41)
+#endif
+
+#define CLOCK_NAP_NS 200000
+#define CLOCK_TRIES  5000 /* a second in all */
+
+bool plan_has_namespaces(const struct plan *plan)
+{
+	return plan_find(plan, OP_NAMESPACES) != NULL;
+}
+
+union descriptor_control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+void keeper_tell(int control, const struct keeper_event *event, int descriptor)
+{
+	union descriptor_control room = { .room = { 0 } };
+	struct iovec data = { (void *)(uintptr_t)event, sizeof(*event) };
+	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (descriptor >= 0) {
+		message.msg_control = room.room;
+		message.msg_controllen = sizeof(room.room);
+		room.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+						.cmsg_level = SOL_SOCKET,
+						.cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&room.header), &descriptor, sizeof(descriptor));
+	}
+	do
+		n = sendmsg(control, &message, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	/* Nobody listens any more: the loop sees the end of the socket and acts on it. */
+}
+
+/* Whether the warden has a part in it that must come before ours. */
+static bool waits_for_warden(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->count; i++)
+		if (plan->ops[i].stage == STAGE_WARDEN && plan->ops[i].kind != OP_NAMESPACES)
+			return true;
+	return false;
+}
+
+static int wait_for_go(int control)
+{
+	struct keeper_request request;
+	ssize_t n;
+
+	do
+		n = recv(control, &request, sizeof(request), 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return n == sizeof(request) && request.order == KEEPER_GO ? 0 : -EPIPE;
+}
+
+int inside_set_up(const struct jail *jail, int control, struct executor *executor, int *ret_op)
+{
+	size_t failed = 0;
+	int r = waits_for_warden(jail->plan) ? wait_for_go(control) : 0;
+
+	*ret_op = -1;
+	if (r < 0)
+		return r;
+	r = execute_keeper(jail->plan, executor, &failed);
+	if (r < 0) {
+		*ret_op = (int)failed;
+		return r;
+	}
+	if (jail->keeps_store) {
+		const struct keeper_event event = { .news = KEEPER_STORE };
+
+		keeper_tell(control, &event, executor->place[PLACE_STORE]);
+	}
+	executor_close(executor);
+	return 0;
+}
+
+static int copy_terminal(int from, int to)
+{
+	struct termios settings;
+	struct winsize size;
+
+	if (tcgetattr(from, &settings) < 0 || tcsetattr(to, TCSANOW, &settings) < 0)
+		return -errno;
+	if (ioctl(from, TIOCGWINSZ, &size) == 0)
+		(void)ioctl(to, TIOCSWINSZ, &size);
+	return 0;
+}
+
+int inside_terminal(const struct jail *jail, const struct jail_command *command, int control)
+{
+	const struct keeper_event event = { .news = KEEPER_TERMINAL };
+	_cleanup_close_ int master = -EBADF, slave = -EBADF;
+	int unlock = 0, r;
+
+	if (command->terminal < 0)
+		return 0;
+	master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0)
+		return -errno;
+	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (slave < 0)
+		return -errno;
+	r = copy_terminal(command->terminal, slave);
+	if (r < 0)
+		return r;
+	if (jail->ids.first && fchown(slave, IDS_USER, IDS_USER) < 0)
+		return -errno;
+	if (dup3(slave, command->terminal, O_CLOEXEC) < 0)
+		return -errno;
+	keeper_tell(control, &event, master);
+	return 0;
+}
+
+/* 0, -EAGAIN when it is not there yet, or -errno. */
+static int compare_clocks(const char *theirs_path)
+{
+	struct stat theirs, ours;
+
+	if (stat("/proc/self/ns/time_for_children", &ours) < 0)
+		return -errno;
+	if (stat(theirs_path, &theirs) < 0)
+		return errno == EACCES ? -EAGAIN : errno == ENOENT || errno == ESRCH ? 0 : -errno;
+	return ours.st_ino == theirs.st_ino ? 0 : -EAGAIN;
+}
+
+/*
+ * A time namespace holds what is executed next; some kernels have forgotten that after vfork. We
+ * are woken in the middle of execve, a moment before the namespace is changed. A program that has
+ * ended already has no namespace to look at, and nothing more to see.
+ */
+static int check_clock(const struct plan *plan, pid_t first)
+{
+	const struct timespec nap = { .tv_nsec = CLOCK_NAP_NS };
+	char path[40];
+	int r = 0;
+
+	if (!plan_find(plan, OP_CLOCK))
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/ns/time", first);
+	for (int i = 0; i < CLOCK_TRIES; i++) {
+		r = compare_clocks(path);
+		if (r != -EAGAIN)
+			return r;
+		nanosleep(&nap, NULL);
+	}
+	return -EOPNOTSUPP;
+}
+
+int inside_settle(const struct jail *jail, pid_t first)
+{
+	const struct op *user = plan_find(jail->plan, OP_USER);
+	int r = check_clock(jail->plan, first);
+
+	r = r < 0 || !user ? r : execute_user(user);
+	r = r < 0 ? r : sys_drop_capabilities(0);
+	if (r < 0)
+		return r;
+	/* Changes of ids have reset it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_DUMPABLE, 0);
+	return 0;
+}
+
+static int write_maps(const struct op *op, pid_t keeper)
+{
+	char path[40];
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", keeper);
+	r = file_write_at(AT_FDCWD, path, op->source);
+	snprintf(path, sizeof(path), "/proc/%d/gid_map", keeper);
+	return r < 0 ? r : file_write_at(AT_FDCWD, path, op->text);
+}
+
+int inside_admit(const struct jail *jail, pid_t keeper, int control, bool in_v2, struct err *err)
+{
+	const struct keeper_request go = { .order = KEEPER_GO };
+	char text[512];
+
+	if (!waits_for_warden(jail->plan))
+		return 0;
+	for (size_t i = 0; i < jail->plan->count; i++) {
+		const struct op *op = &jail->plan->ops[i];
+		int r = 0;
+
+		if (op->stage != STAGE_WARDEN)
+			continue;
+		if (op->kind == OP_CGROUP)
+			r = cgroup_put(&jail->cgroup, keeper, in_v2);
+		else if (op->kind == OP_IDS)
+			r = write_maps(op, keeper);
+		if (r < 0) {
+			op_describe(op, text, sizeof(text));
+			return err_errno(err, r, "the sandbox was not started: \"%s\" failed",
+					 text);
+		}
+	}
+	return send(control, &go, sizeof(go), MSG_NOSIGNAL) < 0
+		       ? err_errno(err, -errno, "the sandbox was not started: the keeper is gone")
+		       : 0;
+}

@@ -1,0 +1,599 @@
+#include "tier/container.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <linux/sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "base/hook.h"
+#include "base/sys.h"
+#include "tier/limits.h"
+#include "tier/view.h"
+
+/* Where no files of users are, and no ids have to be mapped. */
+static const char *const system_trees[] = { "/usr", "/bin", "/sbin", "/lib",  "/lib32", "/lib64",
+					    "/opt", "/nix", "/etc",  "/proc", "/sys",   "/dev" };
+
+#define MAPPINGS_MAX 8 /* owners of trees; more are refused */
+
+/* What was found on the host, on its way to a view_request. */
+struct facts {
+	const struct tier_request *request;
+	struct tier_jail *tj;
+	struct view_rule *rules;
+	size_t count, room;
+	struct mapping {
+		uid_t owner;
+		gid_t group;
+		bool whole;
+		int fd;
+	} mappings[MAPPINGS_MAX];
+	size_t mapping_count;
+	unsigned int unmapped; /* trees on a file system that cannot map ids */
+};
+
+static bool is_below(const char *path, const char *tree)
+{
+	size_t len = strlen(tree);
+
+	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
+static bool is_system(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(system_trees); i++)
+		if (is_below(path, system_trees[i]))
+			return true;
+	return false;
+}
+
+static int add_rule(struct facts *facts, struct view_rule rule)
+{
+	if (facts->count == facts->room) {
+		size_t room = facts->room ? facts->room * 2 : 128;
+		struct view_rule *rules = realloc(facts->rules, room * sizeof(*rules));
+
+		if (!rules)
+			return -ENOMEM;
+		facts->rules = rules;
+		facts->room = room;
+	}
+	facts->rules[facts->count++] = rule;
+	return 0;
+}
+
+/* The namespace that maps an owner's files to the sandbox's user, made once for each owner. */
+static int mapping_for(struct facts *facts, const struct stat *st, bool whole)
+{
+	struct mapping *m;
+	int fd;
+
+	for (size_t i = 0; i < facts->mapping_count; i++) {
+		m = &facts->mappings[i];
+		if (m->owner == st->st_uid && m->group == st->st_gid && m->whole == whole)
+			return m->fd;
+	}
+	if (facts->mapping_count == MAPPINGS_MAX)
+		return -E2BIG;
+	fd = ids_mapping(&facts->tj->jail.ids, st->st_uid, st->st_gid, whole);
+	if (fd >= 0)
+		facts->mappings[facts->mapping_count++] =
+			(struct mapping){ st->st_uid, st->st_gid, whole, fd };
+	return fd;
+}
+
+/* A tree with its owner's ids mapped; 1 + its descriptor. */
+static int map_tree(struct facts *facts, int fd, const struct stat *st, bool is_read_only,
+		    bool whole)
+{
+	uint64_t attributes =
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (is_read_only ? MOUNT_ATTR_RDONLY : 0);
+	_cleanup_close_ int tree = -EBADF;
+	int mapping = mapping_for(facts, st, whole), r;
+
+	if (mapping < 0)
+		return mapping;
+	tree = sys_open_tree(fd, "");
+	if (tree < 0)
+		return tree;
+	r = sys_mount_attributes(tree, attributes, 0, mapping);
+	return r < 0 ? r : 1 + take_fd(&tree);
+}
+
+/* Files of users, shown to ids that are not theirs. */
+static int map_rule(struct facts *facts, const struct path_rule *rule, int fd,
+		    const struct stat *st, struct view_rule *vr, struct err *err)
+{
+	int r;
+
+	/* A copy keeps its owner, and only our own ids exist inside. */
+	if (!facts->tj->jail.ids.first && rule->access == ACCESS_OVERLAY &&
+	    (st->st_uid != geteuid() || st->st_gid != getegid()))
+		return files_rule_error(
+			rule, -EPERM, err,
+			"belongs to another user or group, and copies would have to "
+			"as well: chown or chgrp it to yourself, or run brig as root");
+	if (!facts->tj->jail.ids.first || rule->access == ACCESS_NONE || is_system(vr->path) ||
+	    vr->kind == VIEW_DEVICE)
+		return 0;
+	r = map_tree(facts, fd, st, rule->access != ACCESS_WRITE, false);
+	if (r >= 0) {
+		vr->tree = r;
+		return 0;
+	}
+	/* What everybody may read can still be read. */
+	if (rule->access == ACCESS_READ && (r == -EINVAL || r == -EPERM)) {
+		facts->unmapped++;
+		return 0;
+	}
+	return files_rule_error(
+		rule, r, err,
+		r == -E2BIG ? "the trees of the policy have too many owners"
+			    : "its file system cannot map ids: run brig as the owner of "
+			      "the folder, or use --isolation process");
+}
+
+static enum view_kind kind_of(const struct stat *st)
+{
+	if (S_ISDIR(st->st_mode))
+		return VIEW_DIRECTORY;
+	return S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? VIEW_DEVICE : VIEW_FILE;
+}
+
+/* A rule whose last name is a link: the link shows as it is, and its target where that is. */
+static int add_link(struct facts *facts, const struct path_rule *rule)
+{
+	struct plan *plan = &facts->tj->plan;
+	char text[PATH_MAX];
+	ssize_t n = readlink(rule->path, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return -EINVAL;
+	text[n] = '\0';
+	return add_rule(facts, (struct view_rule){ .path = rule->path,
+						   .source = rule->path,
+						   .link = plan_text(plan, "%s", text),
+						   .access = rule->access,
+						   .kind = VIEW_LINK,
+						   .is_shipped = rule->origin.is_shipped });
+}
+
+/* Where a link leads by its text alone; false when that cannot be said. */
+static bool link_target(const char *link, const char *text, char target[static PATH_MAX])
+{
+	char parent[PATH_MAX];
+
+	snprintf(parent, sizeof(parent), "%s", link);
+	do {
+		char *slash = strrchr(parent, '/');
+
+		if (!slash)
+			return false;
+		*slash = '\0';
+	} while (str_starts(text, "../") && (text += 3));
+	return !strstr(text, "..") &&
+	       snprintf(target, PATH_MAX, "%s%s%s", text[0] == '/' ? "" : parent,
+			text[0] == '/' ? "" : "/", text) < PATH_MAX;
+}
+
+/* The links of a system that lead to what is shown anyway: /bin to usr/bin. */
+static bool look_at_system_link(struct facts *facts, const struct path_rule *rule,
+				struct view_rule *vr)
+{
+	const struct path_rule *above;
+	char text[PATH_MAX], target[PATH_MAX];
+	ssize_t n = readlink(rule->path, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return false;
+	text[n] = '\0';
+	if (!link_target(rule->path, text, target) || !is_system(target) ||
+	    policy_path_access(&facts->request->policy->fs, target, &above) < rule->access ||
+	    !above || above == rule)
+		return false;
+	vr->kind = VIEW_LINK;
+	vr->link = plan_text(&facts->tj->plan, "%s", text);
+	return true;
+}
+
+/* What only root can change can be looked at by its name. */
+static bool look_at_system(struct facts *facts, const struct path_rule *rule, struct view_rule *vr)
+{
+	struct stat st;
+
+	if (!rule->origin.is_shipped || !is_system(rule->path))
+		return false;
+	if (lstat(rule->path, &st) < 0)
+		return errno == ENOENT; /* absent */
+	if (S_ISLNK(st.st_mode))
+		return look_at_system_link(facts, rule, vr);
+	vr->kind = kind_of(&st);
+	vr->is_system = vr->kind != VIEW_DEVICE;
+	return true;
+}
+
+/* Nothing around it is open, so there is nothing to close. */
+static bool is_closed_anyway(const struct path_rules *rules, const struct path_rule *rule)
+{
+	const struct path_rule *around;
+	char parent[PATH_MAX];
+	const char *slash = strrchr(rule->path, '/');
+
+	if (rule->access != ACCESS_NONE || !slash || slash == rule->path)
+		return false;
+	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - rule->path), rule->path);
+	return policy_path_access(rules, parent, &around) == ACCESS_NONE;
+}
+
+static int look_at_rule(struct facts *facts, const struct path_rule *rule, struct err *err)
+{
+	const struct path_rules *rules = &facts->request->policy->fs;
+	struct view_rule vr = { .path = rule->path,
+				.source = rule->path,
+				.access = rule->access,
+				.is_shipped = rule->origin.is_shipped };
+	_cleanup_close_ int fd = -EBADF;
+	char path[PATH_MAX];
+	struct stat st;
+	int r;
+
+	if (is_closed_anyway(rules, rule))
+		return 0;
+	if (look_at_system(facts, rule, &vr))
+		return add_rule(facts, vr);
+	fd = files_open_rule(rules, rule, path, err);
+	if (fd == -ENOENT)
+		return add_rule(facts, vr);
+	if (fd == -EALREADY) {
+		/* By a link further up there is nothing more to show. */
+		r = add_link(facts, rule);
+		return r == -EINVAL ? 0 : r;
+	}
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return err_errno(err, -errno, "\"%s\"", rule->path);
+	if (!str_equal(path, rule->path)) {
+		vr.source = plan_text(&facts->tj->plan, "%s", path);
+		r = add_link(facts, rule);
+		if (r == 0)
+			vr.path = vr.source;
+		else if (r != -EINVAL)
+			return r;
+	}
+	vr.kind = kind_of(&st);
+	r = map_rule(facts, rule, fd, &st, &vr, err);
+	return r < 0 ? r : add_rule(facts, vr);
+}
+
+static bool has_rule(const struct path_rules *rules, const char *path)
+{
+	const struct path_rule *rule;
+
+	policy_path_access(rules, path, &rule);
+	return rule && str_equal(rule->path, path);
+}
+
+/* A rule for "/": each of the host's top directories, but for what the sandbox has of its own. */
+static int look_at_root(struct facts *facts, const struct path_rule *root, struct err *err)
+{
+	static const char *const own[] = { ".", "..", "proc", "dev", "tmp" };
+	DIR *dir = opendir("/");
+	struct dirent *entry;
+	int r = dir ? 0 : err_errno(err, -errno, "\"/\"");
+
+	while (r == 0 && (entry = readdir(dir))) {
+		struct path_rule rule = { .access = root->access, .origin = root->origin };
+		bool skip = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+			skip |= str_equal(entry->d_name, own[i]);
+		rule.path = (char *)(uintptr_t)plan_text(&facts->tj->plan, "/%s", entry->d_name);
+		if (!skip && !has_rule(&facts->request->policy->fs, rule.path))
+			r = look_at_rule(facts, &rule, err);
+	}
+	if (dir)
+		closedir(dir);
+	return r;
+}
+
+static int order_rules(const void *a, const void *b)
+{
+	const struct view_rule *x = a, *y = b;
+
+	return policy_path_order(x->path, y->path);
+}
+
+static int look_at_rules(struct facts *facts, struct err *err)
+{
+	const struct path_rules *rules = &facts->request->policy->fs;
+	size_t kept = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < rules->count && r == 0; i++)
+		r = str_equal(rules->items[i].path, "/")
+			    ? look_at_root(facts, &rules->items[i], err)
+			    : look_at_rule(facts, &rules->items[i], err);
+	if (r < 0)
+		return r;
+	qsort(facts->rules, facts->count, sizeof(*facts->rules), order_rules);
+	/* Two links can lead to one place. */
+	for (size_t i = 0; i < facts->count; i++)
+		if (kept == 0 || !str_equal(facts->rules[kept - 1].path, facts->rules[i].path))
+			facts->rules[kept++] = facts->rules[i];
+	facts->count = kept;
+	return 0;
+}
+
+static bool image_has(int image, const char *path)
+{
+	_cleanup_close_ int fd = sys_openat2(image, path, O_PATH | O_CLOEXEC, 0,
+					     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+
+	return fd >= 0;
+}
+
+/*
+ * What we put into an image must not be a link in it: a program would be led elsewhere than we
+ * think, and a file of ours would hide what the image means.
+ */
+static int check_mount_points(int image, const char *name, struct err *err)
+{
+	static const char *const points[] = { "dev",  "dev/pts",   "dev/shm",
+					      "proc", "sys",       "tmp",
+					      "etc",  "etc/hosts", "etc/hostname",
+					      "run",  "home",      "home/user",
+					      "var",  "var/tmp",   "etc/resolv.conf" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
+		_cleanup_close_ int fd =
+			sys_openat2(image, points[i], O_PATH | O_CLOEXEC | O_NOFOLLOW, 0,
+				    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+
+		if (fd == -ELOOP || fd == -EXDEV)
+			return err_set(err, -ELOOP,
+				       "image \"%s\": /%s is a symbolic link, or goes through one: "
+				       "make it a plain directory or file",
+				       name, points[i]);
+	}
+	return 0;
+}
+
+static bool is_directory_at(int image, const char *path)
+{
+	_cleanup_close_ int fd =
+		sys_openat2(image, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_IN_ROOT);
+
+	return fd >= 0;
+}
+
+static int look_at_image(struct facts *facts, struct view_request *view, struct err *err)
+{
+	const char *name = facts->request->policy->image;
+	_cleanup_close_ int fd = -EBADF;
+	_cleanup_free_ char *path = NULL;
+	struct stat st;
+	int r;
+
+	if (!name || str_equal(name, "host"))
+		return 0;
+	path = realpath(name, NULL);
+	if (!path)
+		return err_errno(err, -errno, "image \"%s\"", name);
+	fd = sys_openat2(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_errno(err, fd < 0 ? fd : -errno, "image \"%s\"", name);
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR,
+			       "image \"%s\" is not a directory: unpack it and name the folder",
+			       name);
+	if (!is_directory_at(fd, "bin") && !is_directory_at(fd, "usr/bin"))
+		return err_set(err, -ENOENT,
+			       "image \"%s\" has no /bin: name the root of an unpacked system",
+			       name);
+	r = check_mount_points(fd, name, err);
+	if (r < 0)
+		return r;
+	if (facts->tj->jail.ids.first) {
+		view->image_tree = map_tree(facts, fd, &st, true, st.st_uid == 0);
+		if (view->image_tree < 0)
+			return err_errno(
+				err, view->image_tree,
+				"image \"%s\": its file system cannot map ids (run brig as "
+				"its owner)",
+				name);
+	}
+	view->image = plan_text(&facts->tj->plan, "%s", path);
+	view->image_has_home = image_has(fd, "home/user");
+	view->image_has_users = image_has(fd, "etc/passwd");
+	return 0;
+}
+
+static bool is_allowed(const struct tier_request *request, enum extension extension)
+{
+	return strv_has(&request->policy->allow.list, extensions[extension].name);
+}
+
+/* Test builds only: leaves a wall down, so that a test can see its probe succeed. */
+static unsigned int knocked_out(void)
+{
+	static const struct {
+		const char *wall;
+		unsigned int flag;
+	} namespaces[] = {
+		{ "pidns", CLONE_NEWPID },       { "netns", CLONE_NEWNET },
+		{ "ipcns", CLONE_NEWIPC },       { "utsns", CLONE_NEWUTS },
+		{ "cgroupns", CLONE_NEWCGROUP }, { "timens", CLONE_NEWTIME },
+	};
+	unsigned int out = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(namespaces); i++)
+		if (hook_without(namespaces[i].wall))
+			out |= namespaces[i].flag;
+	return out;
+}
+
+static bool has_any_cgroup(const struct cgroup *cgroup)
+{
+	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++)
+		if (cgroup->dir[i] >= 0)
+			return true;
+	return false;
+}
+
+/* The size of the store: the disk limit; without a cgroup the memory limit has to bound it too. */
+static uint64_t store_size(const struct tier_jail *tj, const struct limits *limits)
+{
+	uint64_t size = limits->disk == LIMIT_UNSET ? 0 : limits->disk;
+
+	if (limits->memory != LIMIT_UNSET && !cgroup_has(&tj->jail.cgroup, CGROUP_MEMORY) &&
+	    (!size || limits->memory < size))
+		size = limits->memory;
+	return size;
+}
+
+static int make_plan(struct facts *facts, struct view_result *result, struct err *err)
+{
+	const struct tier_request *request = facts->request;
+	struct tier_jail *tj = facts->tj;
+	struct view_request view = {
+		.cwd = request->env->cwd,
+		.shell = access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh",
+		.disk = store_size(tj, &request->policy->limits),
+		.ids = tj->jail.ids.first,
+		.uid = geteuid(),
+		.gid = getegid(),
+		.has_cgroup = has_any_cgroup(&tj->jail.cgroup),
+		.is_nested = is_allowed(request, EXT_NESTED),
+		.without = knocked_out(),
+		.without_masks = hook_without("masks"),
+		.without_landlock = hook_without("landlock"),
+	};
+	int r = look_at_image(facts, &view, err);
+
+	r = r < 0 ? r : look_at_rules(facts, err);
+	if (r < 0)
+		return r;
+	view.rules = facts->rules;
+	view.rule_count = facts->count;
+	return view_plan(&view, &tj->plan, result, err);
+}
+
+static int prepare_filter(const struct tier_request *request, struct tier_jail *tj, struct err *err)
+{
+	struct filter_spec spec = {
+		.sockets = SOCKETS_INET,
+		.private_ipc = true,
+		.fixed_affinity = tj->jail.has_affinity,
+		.mediation = tj->guarded.count ? MEDIATE_NAMES : MEDIATE_MODES,
+	};
+	int r;
+
+	for (size_t i = 0; i < EXTENSION_COUNT; i++)
+		if (is_allowed(request, (enum extension)i))
+			spec.extensions |= 1u << i;
+	if (hook_without("metadata"))
+		spec.mediation = MEDIATE_NOTHING;
+	r = filter_build(&spec, &tj->filter, err);
+	if (r < 0)
+		return r;
+	tj->jail.filter = hook_without("syscalls") ? NULL : &tj->filter;
+	tj->jail.mediation = spec.mediation;
+	tj->jail.guarded = (const char *const *)tj->guarded.items;
+	tj->jail.guarded_count = tj->guarded.count;
+	return 0;
+}
+
+static void report_walls(const struct facts *facts, const struct view_result *view,
+			 const struct tier_request *request)
+{
+	struct tier_jail *tj = facts->tj;
+	struct report *report = &tj->report;
+	bool nested = is_allowed(request, EXT_NESTED);
+
+	report_add(report, "namespaces", "kernel", "user, mount, pid, net, ipc, uts, cgroup, time");
+	if (tj->jail.ids.first)
+		report_add(report, "ids", "user namespace",
+			   "65536 of its own from %u, user 1000 inside", tj->jail.ids.first);
+	else
+		report_add(report, "ids", "user namespace",
+			   "the caller's own id alone, shown as 1000; root can give each sandbox a "
+			   "range");
+	if (facts->unmapped)
+		report_add(
+			report, "ids", "user namespace",
+			"%u trees on file systems that cannot map ids: what others may read only",
+			facts->unmapped);
+	report_add(report, "root", "overlay", "%s, changes are gone at the end",
+		   request->policy->image && !str_equal(request->policy->image, "host")
+			   ? "the image"
+			   : "the host's programs, a made-up /etc");
+	report_add(report, "files", nested ? "mounts" : "mounts and Landlock",
+		   "%u rules to read, %u to write, %zu overlays, %u hidden, %zu names guarded, %u "
+		   "absent%s",
+		   view->reads, view->writes, tj->overlays.count, view->masks, tj->guarded.count,
+		   view->absent,
+		   nested ? "; no Landlock: it would keep a sandbox inside from mounting" : "");
+	report_add(report, "proc", "mounts", "%s",
+		   nested ? "its own, not masked: a sandbox inside needs one" : "its own, masked");
+	report_add(report, "devices", "private /dev",
+		   "null, zero, full, random, urandom, tty, terminals of its own");
+	report_add(report, "syscalls", "seccomp", "default deny, %u allowed", tj->filter.allowed);
+	report_add(report, "modes", "seccomp notification", "no setuid or setgid files");
+	report_add(report, "network", "net namespace", "loopback of its own, no way out");
+	report_add(report, "privileges", "no_new_privs", "no capabilities, no setuid");
+	report_add(report, "descriptors", "close_range", "0, 1, 2");
+	report_add(report, "core dumps", "rlimit", "none");
+	report_add(report, "end", "pid namespace", "no process outlives the sandbox");
+}
+
+static int prepare(struct facts *facts, struct err *err)
+{
+	const struct tier_request *request = facts->request;
+	struct tier_jail *tj = facts->tj;
+	struct view_result view = { 0 };
+	int r = ids_possible() ? ids_take(&tj->jail.ids, err) : 0;
+
+	tj->is_contained = true;
+	tj->jail.keeps_store = request->keeps_store || request->policy->limits.disk != LIMIT_UNSET;
+	r = r < 0 ? r : limits_prepare(&request->policy->limits, request->id, tj, err);
+	r = r < 0 ? r : make_plan(facts, &view, err);
+	if (r < 0)
+		return r;
+	tj->home = view.home;
+	tj->temporary = VIEW_TMP;
+	tj->user = VIEW_USER;
+	tj->guarded = view.guarded;
+	tj->overlays = view.overlays;
+	r = prepare_filter(request, tj, err);
+	if (r == 0)
+		report_walls(facts, &view, request);
+	return r;
+}
+
+int container_prepare(const struct tier_request *request, struct tier_jail *ret_tj, struct err *err)
+{
+	struct facts facts = { .request = request, .tj = ret_tj };
+	int r;
+
+	tier_jail_init(request, ret_tj);
+	r = prepare(&facts, err);
+	for (size_t i = 0; i < facts.mapping_count; i++)
+		close(facts.mappings[i].fd);
+	if (r < 0) {
+		/* Trees of rules that did not make it into the plan. */
+		for (size_t i = 0; i < facts.count; i++)
+			if (facts.rules[i].tree > 0 && !ret_tj->plan.count)
+				close(facts.rules[i].tree - 1);
+		tier_jail_abandon(ret_tj);
+	}
+	free(facts.rules);
+	return r < 0 && !err->code ? err_errno(err, r, "cannot prepare the sandbox") : r;
+}

@@ -1,0 +1,49 @@
+#include "tier/jail.h"
+
+#include "base/fd.h"
+#include "tier/files.h"
+
+void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
+{
+	tj->jail = (struct jail){ .outer = LANDLOCK_NONE,
+				  .inner = LANDLOCK_NONE,
+				  .cgroup = CGROUP_NONE,
+				  .scratch = SCRATCH_NONE,
+				  .ids = IDS_NONE,
+				  .plan = &tj->plan,
+				  .wall_ms = request->policy->limits.wall };
+	tj->granted = (struct files_granted){ 0 };
+	tj->plan = (struct plan){ 0 };
+	tj->guarded = (struct strv){ 0 };
+	tj->overlays = (struct strv){ 0 };
+	tj->report.count = 0;
+	tj->watch = (struct tier_watch){ 0 };
+	tj->is_contained = false;
+	tj->user = NULL;
+	tj->store = -EBADF;
+	tj->janitor = -EBADF;
+}
+
+void tier_jail_done(struct tier_jail *tj)
+{
+	files_granted_done(&tj->granted);
+	plan_done(&tj->plan);
+	strv_done(&tj->guarded);
+	strv_done(&tj->overlays);
+	ids_done(&tj->jail.ids);
+	tj->store = fd_close(tj->store);
+	landlock_done(&tj->jail.inner);
+	landlock_done(&tj->jail.outer);
+	if (tj->janitor < 0)
+		cgroup_done(&tj->jail.cgroup);
+	tj->janitor = fd_close(tj->janitor);
+	scratch_done(&tj->jail.scratch);
+}
+
+void tier_jail_abandon(struct tier_jail *tj)
+{
+	/* Nobody was inside yet, so the folder is empty; what cannot be removed is at most an empty
+	 * folder. */
+	(void)!scratch_remove(&tj->jail.scratch);
+	tier_jail_done(tj);
+}

@@ -1,0 +1,58 @@
+/*
+ * jail.h - what a tier makes out of a policy: everything that does not need to know the command
+ *
+ * Each tier has a prepare function in its row (tier.h). What it made is in the tier_jail
+ * (descriptors, a cgroup, a private folder, the list of operations); tier_jail_abandon() takes it
+ * back when the start is not carried out, tier_jail_done() afterwards.
+ */
+#ifndef BRIG_TIER_JAIL_H
+#define BRIG_TIER_JAIL_H
+
+#include "jail/keeper.h"
+#include "policy/policy.h"
+#include "tier/files.h"
+#include "tier/report.h"
+
+/* Walls that the person at the keyboard gave up by name (--weaken), as a bit set. Never from a
+ * file. */
+enum weaken { WEAKEN_SIGNALS = 1 };
+
+struct tier_request {
+	const struct policy *policy;
+	const struct policy_env *env;
+	const char *id;        /* of the sandbox */
+	const char *temporary; /* the folder for temporary files, absolute */
+	unsigned int weaken;
+	bool keeps_store; /* what was written is looked at afterwards */
+	int terminal;     /* the terminal that the sandbox will get, or -EBADF */
+};
+
+/* What the warden must watch, because no kernel object does. 0: nothing. */
+struct tier_watch {
+	uint64_t memory;   /* bytes of all processes together */
+	uint64_t cpu_time; /* ms of all processes together */
+};
+
+struct tier_jail {
+	struct jail jail;
+	struct files_granted granted; /* the jail points into it */
+	struct plan plan;             /* the jail points to it */
+	struct strv guarded;          /* and to these */
+	struct strv overlays; /* paths with an overlay, in the order of their uppers, from 1 */
+	bool is_contained;    /* in namespaces, with a store as large as the disk limit */
+	struct filter filter;
+	struct report report;
+	struct tier_watch watch;
+	int janitor;                  /* kept open until the cgroup may go, or -EBADF */
+	int store;                    /* of a container that has ended: what it wrote, or -EBADF */
+	const char *home, *temporary; /* inside: HOME and TMPDIR */
+	const char *user;             /* inside: USER and LOGNAME; NULL: the caller's */
+};
+
+/* An empty one, for a prepare function to begin with. */
+void tier_jail_init(const struct tier_request *request, struct tier_jail *tj);
+
+void tier_jail_abandon(struct tier_jail *tj);
+void tier_jail_done(struct tier_jail *tj);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * view.h - what a container sees: rules, image and what is made up, as operations
+ *
+ * A pure function. Whoever calls it has looked at the host before (which rule leads to a file, a
+ * directory, a link or to nothing); from there on the plan follows from the request alone, so a
+ * test can compare it, and --dry-run shows what would be done.
+ *
+ * Rules nest in any order, and the nearest one above a path decides:
+ *
+ *	outside every rule    a mount point in the base, and a bind or an overlay on it
+ *	read in write         the same tree once more, read-only
+ *	write in read         the host's tree once more
+ *	none                  an empty, closed directory or file on top
+ *	same as around        nothing
+ *
+ * A folder with a protected name somewhere below could be renamed and another put in its place, so
+ * every directory between a writable tree and a narrower rule is mounted on itself: the kernel does
+ * not rename mount points. A protected name that does not exist yet has nothing to mount on; it
+ * becomes a guard, and the keeper refuses whatever would make it (mediate.h).
+ */
+#ifndef BRIG_TIER_VIEW_H
+#define BRIG_TIER_VIEW_H
+
+#include "base/str.h"
+#include "jail/ids.h"
+#include "jail/plan.h"
+#include "policy/policy.h"
+
+enum view_kind { VIEW_ABSENT, VIEW_DIRECTORY, VIEW_FILE, VIEW_DEVICE, VIEW_LINK };
+
+struct view_rule {
+	const char *path;   /* where it shows: absolute */
+	const char *source; /* where it is on the host: the same without symbolic links */
+	const char *link;   /* VIEW_LINK: its text */
+	enum access access;
+	enum view_kind kind;
+	bool is_shipped;
+	bool is_system; /* no component of the source is anybody's but root's */
+	int tree;       /* opened with other ids: 1 + descriptor; 0: to be opened by the keeper */
+};
+
+struct view_request {
+	const struct view_rule *rules; /* sorted as path_rules are */
+	size_t rule_count;
+	const char *image; /* NULL: the host's own system */
+	int image_tree;    /* as above */
+	bool image_has_home, image_has_users;
+	const char *cwd;
+	const char *shell; /* of the user inside */
+	uint64_t disk;     /* bytes, 0 for half of the memory */
+	uint32_t ids;      /* the first of a range, 0: only the caller's */
+	uid_t uid;         /* of the caller */
+	gid_t gid;
+	bool has_cgroup, is_nested;
+	unsigned int without; /* CLONE_NEW... that a test leaves out */
+	bool without_masks, without_landlock;
+};
+
+struct view_result {
+	struct strv guarded;  /* names that must not appear */
+	struct strv overlays; /* upper 1 and so on */
+	const char *home;     /* inside */
+	unsigned int reads, writes, masks, absent;
+};
+
+#define VIEW_HOME     "/home/user"
+#define VIEW_TMP      "/tmp"
+#define VIEW_USER     "user"
+#define VIEW_HOSTNAME "brig"
+
+/* Adds everything to the plan. -EINVAL with the rule that cannot be shown. */
+[[nodiscard]] int view_plan(const struct view_request *request, struct plan *plan,
+			    struct view_result *ret_result, struct err *err);
+
+#endif
