@@ -404,7 +404,7 @@ static int do_again(struct executor *ex, const struct op *op)
 	}
 	target = open_target(ex, op);
 	if (target < 0)
-		return target;
+		return op->is_optional && (target == -ENOENT || target == -ENOTDIR) ? 0 : target;
 	tree = sys_open_tree(target, "");
 	if (tree < 0)
 		return tree;

@@ -1,5 +1,6 @@
 #include "jail/mediate_reply.h"
 
+#include <stddef.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>

@@ -209,10 +209,12 @@ static const struct arg_clause metadata_clauses[] = {
 
 static const struct arg_clause chmod_clauses[] = {
 	{ WITH_METADATA, MEDIATE, { NO_TEST } },
+	{ WITH_MODES | WITH_NESTED, EPERM, { SETS_ID(1) } },
 	{ WITH_MODES, MEDIATE, { SETS_ID(1) } },
 };
 static const struct arg_clause chmodat_clauses[] = {
 	{ WITH_METADATA, MEDIATE, { NO_TEST } },
+	{ WITH_MODES | WITH_NESTED, EPERM, { SETS_ID(2) } },
 	{ WITH_MODES, MEDIATE, { SETS_ID(2) } },
 };
 
@@ -299,6 +301,7 @@ static const struct arg_clause personality_clauses[] = {
  * kernel itself says EBUSY where the sandbox is mediated. So a sandbox inside the sandbox has
  * namespaces and mounts, but no mediation of its own. */
 static const struct arg_clause seccomp_clauses[] = {
+	{ WITH_NESTED, ALLOW, { NO_TEST } },
 	{ 0, ALLOW, { CLEAR(1, SECCOMP_FILTER_FLAG_NEW_LISTENER) } },
 };
 

@@ -505,7 +505,8 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 	if (r < 0)
 		return r;
 	tj->jail.filter = hook_without("syscalls") ? NULL : &tj->filter;
-	tj->jail.mediation = spec.mediation;
+	/* Only one filter of all can have a listener, and a sandbox inside needs it. */
+	tj->jail.mediation = is_allowed(request, EXT_NESTED) ? MEDIATE_NOTHING : spec.mediation;
 	tj->jail.guarded = (const char *const *)tj->guarded.items;
 	tj->jail.guarded_count = tj->guarded.count;
 	return 0;
@@ -546,7 +547,8 @@ static void report_walls(const struct facts *facts, const struct view_result *vi
 	report_add(report, "devices", "private /dev",
 		   "null, zero, full, random, urandom, tty, terminals of its own");
 	report_add(report, "syscalls", "seccomp", "default deny, %u allowed", tj->filter.allowed);
-	report_add(report, "modes", "seccomp notification", "no setuid or setgid files");
+	report_add(report, "modes", nested ? "seccomp" : "seccomp notification",
+		   "no setuid or setgid files%s", nested ? ", nor setgid folders" : "");
 	report_add(report, "network", "net namespace", "loopback of its own, no way out");
 	report_add(report, "privileges", "no_new_privs", "no capabilities, no setuid");
 	report_add(report, "descriptors", "close_range", "0, 1, 2");

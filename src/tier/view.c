@@ -422,7 +422,8 @@ static bool is_writable(const struct layer *layer)
 }
 
 /* Holds every directory between a writable tree and a path in its place. */
-static void hold_between(struct view *v, const struct layer *layer, const char *path)
+static void hold_between(struct view *v, const struct layer *layer, const char *path,
+			 bool is_optional)
 {
 	const char *slash;
 
@@ -433,7 +434,8 @@ static void hold_between(struct view *v, const struct layer *layer, const char *
 		const char *between = plan_text(v->plan, "%.*s", (int)(slash - path), path);
 
 		if (is_new(v, plan_text(v->plan, "held %s", between)))
-			add(v, (struct op){ .kind = OP_AGAIN, .target = inner(between) });
+			add(v, (struct op){ .kind = OP_AGAIN, .target = inner(between),
+					    .is_optional = is_optional });
 	}
 }
 
@@ -468,7 +470,7 @@ static void mask_rule(struct view *v, const struct layer *layer, const struct vi
 {
 	struct op op = { .kind = OP_MASK, .target = inner(rule->path) };
 
-	hold_between(v, layer, rule->path);
+	hold_between(v, layer, rule->path, false);
 	if (rule->kind == VIEW_DIRECTORY && has_rules_inside(v, rule))
 		op.source = make_skeleton(v, rule);
 	add(v, op);
@@ -567,7 +569,7 @@ static void show_rule(struct view *v, const struct layer *layer, const struct vi
 		push(v, (struct layer){ .rule = rule });
 		return;
 	}
-	hold_between(v, layer, rule->path);
+	hold_between(v, layer, rule->path, false);
 	if (rule->access == ACCESS_OVERLAY)
 		overlay_rule(v, rule);
 	else if (rule->access == ACCESS_READ && is_writable(layer))
@@ -593,7 +595,7 @@ static void plan_rule(struct view *v, const struct view_rule *rule)
 	if (rule->kind == VIEW_ABSENT) {
 		v->result->absent += rule->access != ACCESS_NONE;
 		if (is_writable(layer) && rule->access < layer->rule->access) {
-			hold_between(v, layer, rule->path);
+			hold_between(v, layer, rule->path, true);
 			if (strv_add(&v->result->guarded, rule->path) < 0)
 				fail(v, -ENOMEM);
 		}

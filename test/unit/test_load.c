@@ -247,7 +247,6 @@ static void what_is_not_built_is_refused(void **state)
 		{ "net: { ask: [a:1] }", "net.ask needs approvals" },
 		{ "net: { publish: [\"80\"] }", "net.publish needs the egress gate" },
 		{ "net: { inspect: true }", "net.inspect needs" },
-		{ "image: x", "image needs the container tier" },
 		{ "record: denied", "record needs the event stream" },
 		{ "secrets: { A: { from: env } }", "secrets needs" },
 		{ "output: { strip: [bidi] }", "output.strip needs" },

@@ -1099,7 +1099,8 @@ static int run_in_jail(const char *script)
 	int status = -1;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-		plan_add(&plan, (struct op){ .kind = OP_STEP, .stage = STAGE_FIRST, .value = steps[i] });
+		plan_add(&plan,
+			 (struct op){ .kind = OP_STEP, .stage = STAGE_FIRST, .value = steps[i] });
 	jail.writable = lists.writable;
 	jail.writable_count = lists.writable_count;
 	jail.filter = &filter;

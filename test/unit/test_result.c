@@ -71,7 +71,13 @@ static void conforms(const struct node *schema, const struct node *value)
 {
 	const struct node *type = node_get(schema, "type"), *names = node_get(schema, "enum");
 	const struct node *properties = node_get(schema, "properties");
+	const struct node *any = node_get(schema, "anyOf");
 
+	for (size_t i = 0; any && i < any->count; i++)
+		if (str_equal(node_get(any->entries[i].value, "type")->text, json_type(value))) {
+			conforms(any->entries[i].value, value);
+			return;
+		}
 	if (names)
 		assert_true(list_has(names, value->text));
 	if (type && type->kind == NODE_LIST)
