@@ -21,13 +21,13 @@ struct beside {
 	int result;
 	int is_done; /* a futex */
 	pid_t pid;   /* or -errno */
-	char stack[16384] __attribute__((aligned(16)));
+	char stack[65536] __attribute__((aligned(16)));
 };
 
 /* Starts it. Where no child can be had nothing is done: whoever waits must be able to do it. */
 void beside_start(struct beside *beside, int (*run)(struct beside *beside));
 
-/* A word that one process waits for and the other sets. */
+/* A word that one process waits for and the other sets; soon, so that a moment is spent looking. */
 void beside_signal(int *word);
 void beside_await(int *word);
 

@@ -154,7 +154,7 @@ static int run_rest(struct executor *ex)
 	for (size_t i = 0; i < ex->plan->count; i++) {
 		int r;
 
-		if (!ex->plan->ops[i].is_beside)
+		if (!ex->plan->ops[i].is_beside || ex->plan->ops[i].stage != STAGE_KEEPER)
 			continue;
 		r = carry_out(ex, &ex->plan->ops[i]);
 		if (r < 0) {
@@ -191,7 +191,7 @@ static int run_beside(struct beside *beside)
 	beside_await(&ex->may_begin);
 	if (take_errand(&ex->rest))
 		finish_errand(&ex->rest, run_rest(ex));
-	return 0;
+	return ex->afterwards ? ex->afterwards(ex->afterwards_arg) : 0;
 }
 
 static int do_network(struct executor *ex, const struct op *op)

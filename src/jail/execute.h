@@ -27,6 +27,8 @@ struct executor {
 		int is_taken, is_done; /* is_done: a futex */
 		int result;
 	} network, rest;
+	int (*afterwards)(void *arg); /* what the process beside us goes on with, or NULL */
+	void *afterwards_arg;
 	int may_begin;      /* a futex: the root is there */
 	size_t rest_failed; /* the operation of the rest that failed */
 	int users_id;       /* uid and gid of the user's files; -1: those of this process */

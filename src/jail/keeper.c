@@ -141,6 +141,7 @@ struct watch {
 	bool is_detaching;        /* a child beside us that raises no signal at its end */
 	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
+	struct executor *executor; /* of a container */
 };
 
 /* Carries out one request of the warden. False when the sandbox must end now. */
@@ -353,7 +354,7 @@ static int become_keeper(struct watch *watch)
 static int prepare(struct jail *jail, const struct jail_command *command, pid_t warden,
 		   struct watch *watch, struct launch_failure *failure)
 {
-	static struct executor executor;
+	struct executor *executor = watch->executor;
 	bool contained = plan_has_namespaces(jail->plan);
 
 	*failure = (struct launch_failure){ .step = STEP_FORK, .op = -1 };
@@ -362,9 +363,12 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 		/* Before the program can run, the warden's death is ours. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		failure->step = STEP_SETUP;
-		executor_init(&executor);
-		failure->code = inside_set_up(jail, watch->control, &executor, &failure->op);
-		jail->inner = executor.grants;
+		executor_init(executor);
+		/* A controlling terminal is inherited at birth, and we have none yet. */
+		if (command->terminal < 0)
+			launch_beside(jail, command, executor);
+		failure->code = inside_set_up(jail, watch->control, executor, &failure->op);
+		jail->inner = executor->grants;
 	}
 	if (failure->code == 0 && contained) {
 		failure->step = STEP_TERMINAL;
@@ -386,7 +390,9 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 	struct launch_failure failure = { .op = -1 };
 	struct keeper_event event = { .news = KEEPER_STARTED };
 
-	watch->first = launch(jail, command, &watch->mediator.listener, &failure);
+	watch->first =
+		launch(jail, command, plan_has_namespaces(jail->plan) ? watch->executor : NULL,
+		       &watch->mediator.listener, &failure);
 	close_inherited(jail, watch);
 	drop_stdio();
 	if (failure.code == 0 && plan_has_namespaces(jail->plan)) {
@@ -447,7 +453,11 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 {
 	/* What confines kill(-1) to the sandbox. */
 	bool scoped = jail->outer.fd >= 0 || plan_has_namespaces(jail->plan);
+	/* Shared with the process beside us, and large: nothing of it is touched without need. */
+	static struct executor executor;
+	struct launch_failure failure;
 	struct watch watch = { .control = control,
+			       .executor = &executor,
 			       .signals = -EBADF,
 			       .scoped = scoped,
 			       .deadline = UINT64_MAX,
@@ -460,8 +470,6 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .readable = jail->readable,
 					     .readable_count = jail->readable_count,
 					     .scoped = scoped } };
-	struct launch_failure failure;
-
 	if (prepare(jail, command, warden, &watch, &failure) < 0)
 		fail(control, &failure);
 	else

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/fd.h"
 #include "base/hook.h"
 #include "base/sys.h"
+#include "jail/beside.h"
 #include "jail/execute.h"
 
 /* Puts descriptors in place. Those that stand in each other's way are first moved above 2. */
@@ -174,15 +176,20 @@ struct launching {
 	const struct jail *jail;
 	const struct jail_command *command;
 	int handover; /* the socket to send the listener over, or -EBADF */
+	/* Beside the keeper, with its descriptors and directories: what is made there is its own. */
+	bool is_beside;
+	int listener;
 };
 
-static int step_privileges(const struct launching *of)
+static int step_privileges(struct launching *of)
 {
+	int r = sys_no_new_privs();
+
 	(void)of;
-	return sys_drop_capabilities(0);
+	return r < 0 ? r : sys_drop_capabilities(0);
 }
 
-static int step_session(const struct launching *of)
+static int step_session(struct launching *of)
 {
 	(void)of;
 	/*
@@ -193,7 +200,7 @@ static int step_session(const struct launching *of)
 	return setpgid(0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ? -errno : 0;
 }
 
-static int step_terminal(const struct launching *of)
+static int step_terminal(struct launching *of)
 {
 	if (of->command->terminal < 0)
 		return 0;
@@ -201,17 +208,17 @@ static int step_terminal(const struct launching *of)
 	return tcsetpgrp(of->command->terminal, getpid()) < 0 ? -errno : 0;
 }
 
-static int step_stdio(const struct launching *of)
+static int step_stdio(struct launching *of)
 {
 	return place_stdio(of->command);
 }
 
-static int step_cgroup(const struct launching *of)
+static int step_cgroup(struct launching *of)
 {
 	return cgroup_enter(&of->jail->cgroup);
 }
 
-static int step_files(const struct launching *of)
+static int step_files(struct launching *of)
 {
 	return of->jail->inner.fd < 0 ? 0 : landlock_enter(&of->jail->inner);
 }
@@ -220,41 +227,48 @@ static int step_files(const struct launching *of)
  * A mediated filter is not for the keeper, which would wait for its own answer, and is loaded here.
  * From now on no call may be one that is mediated: the keeper sleeps in vfork.
  */
-static int step_filter(const struct launching *of)
+static int step_filter(struct launching *of)
 {
 	int listener, r;
 
 	if (!of->jail->filter)
 		return 0;
-	if (of->handover < 0)
+	if (of->jail->mediation == MEDIATE_NOTHING)
 		return filter_load(of->jail->filter);
 	listener = filter_listen(of->jail->filter);
 	if (listener < 0)
 		return listener;
+	if (of->is_beside) {
+		of->listener = listener;
+		return 0;
+	}
 	r = send_listener(of->handover, listener);
 	close(listener);
 	return r;
 }
 
-static int step_descriptors(const struct launching *of)
+static int step_descriptors(struct launching *of)
 {
-	(void)of;
-	return hook_without("descriptors") ? 0 : sys_close_range(3, ~0u, 0);
+	int r = of->is_beside ? sys_unshare(CLONE_FS | CLONE_FILES) : 0;
+
+	if (r < 0 || hook_without("descriptors"))
+		return r;
+	return sys_close_range(3, ~0u, 0);
 }
 
-static int step_rlimits(const struct launching *of)
+static int step_rlimits(struct launching *of)
 {
 	int r = set_rlimits(of->jail);
 
 	return r < 0 ? r : reset_signals();
 }
 
-static int step_exec(const struct launching *of)
+static int step_exec(struct launching *of)
 {
 	return execute(of->command);
 }
 
-static int (*const steps[STEP_COUNT])(const struct launching *of) = {
+static int (*const steps[STEP_COUNT])(struct launching *of) = {
 	[STEP_PRIVILEGES] = step_privileges, [STEP_SESSION] = step_session,
 	[STEP_TERMINAL] = step_terminal,     [STEP_STDIO] = step_stdio,
 	[STEP_CGROUP] = step_cgroup,         [STEP_FILES] = step_files,
@@ -262,15 +276,15 @@ static int (*const steps[STEP_COUNT])(const struct launching *of) = {
 	[STEP_RLIMITS] = step_rlimits,       [STEP_EXEC] = step_exec,
 };
 
-static int run_op(const struct launching *of, const struct op *op)
+static int run_op(struct launching *of, const struct op *op)
 {
 	if (op->kind == OP_USER)
 		return execute_user(op);
 	return op->kind == OP_STEP && steps[op->value] ? steps[op->value](of) : -ENOSYS;
 }
 
-/* Returns only when an operation fails. */
-static void become_workload(const struct launching *of, struct launch_failure *failure)
+/* The operations before the keeper is ready, or those after. -errno, and which failed. */
+static int run_ops(struct launching *of, bool early, struct launch_failure *failure)
 {
 	const struct plan *plan = of->jail->plan;
 
@@ -278,7 +292,7 @@ static void become_workload(const struct launching *of, struct launch_failure *f
 		const struct op *op = &plan->ops[i];
 		int r;
 
-		if (op->stage != STAGE_FIRST)
+		if (op->stage != STAGE_FIRST || op->is_beside != early)
 			continue;
 		r = run_op(of, op);
 		if (r < 0) {
@@ -287,16 +301,74 @@ static void become_workload(const struct launching *of, struct launch_failure *f
 							    .code = r };
 			if (op->kind == OP_STEP)
 				failure->step = (enum keeper_step)op->value;
-			return;
+			return r;
 		}
 	}
+	return 0;
+}
+
+/* Returns only when an operation fails. */
+static void become_workload(struct launching *of, struct launch_failure *failure)
+{
+	if (run_ops(of, true, failure) == 0)
+		(void)!run_ops(of, false, failure);
+}
+
+/* The first process while it waits beside the keeper. Both have it in their memory. */
+static struct first {
+	struct launching of;
+	struct launch_failure failure;
+	int may_go;  /* a futex, for the keeper to set */
+	int is_here; /* a futex: the kernel clears it when this memory is left, by execve or exit */
+} first;
+
+static int wait_beside(void *arg)
+{
+	struct first *f = arg;
+	int r;
+
+	syscall(SYS_set_tid_address, &f->is_here);
+	r = run_ops(&f->of, true, &f->failure);
+	beside_await(&f->may_go);
+	if (r == 0)
+		(void)!run_ops(&f->of, false, &f->failure);
+	return 0;
+}
+
+void launch_beside(const struct jail *jail, const struct jail_command *command,
+		   struct executor *executor)
+{
+	first = (struct first){ .of = { .jail = jail,
+					.command = command,
+					.handover = -EBADF,
+					.listener = -EBADF,
+					.is_beside = true },
+				.failure = { .op = -1 },
+				.is_here = 1 };
+	executor->afterwards = wait_beside;
+	executor->afterwards_arg = &first;
+}
+
+static pid_t launch_waiting(pid_t pid, int *ret_listener, struct launch_failure *failure)
+{
+	beside_signal(&first.may_go);
+	while (__atomic_load_n(&first.is_here, __ATOMIC_ACQUIRE))
+		syscall(SYS_futex, &first.is_here, FUTEX_WAIT, 1, NULL, NULL, 0);
+	*failure = first.failure;
+	if (failure->code < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, __WALL);
+	} else {
+		*ret_listener = first.of.listener;
+	}
+	return pid;
 }
 
 /*
  * Before Linux 6.3 two processes on one memory cannot be in different time namespaces. Then it is a
  * copy that starts the program; we wait for it in the same way.
  */
-static pid_t start_copy(const struct launching *of, struct launch_failure *failure)
+static pid_t start_copy(struct launching *of, struct launch_failure *failure)
 {
 	struct launch_failure *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 					     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -319,7 +391,7 @@ static pid_t start_copy(const struct launching *of, struct launch_failure *failu
 	return pid;
 }
 
-static pid_t start_child(const struct launching *of, struct launch_failure *failure)
+static pid_t start_child(struct launching *of, struct launch_failure *failure)
 {
 	/* Written by the child while the parent sleeps in vfork: the compiler must not keep a copy.
 	 */
@@ -340,14 +412,16 @@ static pid_t start_child(const struct launching *of, struct launch_failure *fail
 	return pid;
 }
 
-pid_t launch(const struct jail *jail, const struct jail_command *command, int *ret_listener,
-	     struct launch_failure *failure)
+pid_t launch(const struct jail *jail, const struct jail_command *command,
+	     const struct executor *executor, int *ret_listener, struct launch_failure *failure)
 {
 	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
 	struct launching of = { .jail = jail, .command = command, .handover = -EBADF };
 	int pair[2], listener = -EBADF;
 	pid_t pid;
 
+	if (executor && executor->afterwards && executor->beside.pid > 0)
+		return launch_waiting(executor->beside.pid, ret_listener, failure);
 	if (jail->mediation != MEDIATE_NOTHING && jail->filter) {
 		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) {
 			*failure = (struct launch_failure){ .step = STEP_FILTER,

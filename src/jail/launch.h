@@ -17,9 +17,21 @@ struct launch_failure {
 	int code; /* -errno; 0 when the program runs */
 };
 
-/* The pid of the first process, or what failed. The listener is that of a mediated filter, else
- * -EBADF. */
-pid_t launch(const struct jail *jail, const struct jail_command *command, int *ret_listener,
-	     struct launch_failure *failure);
+struct executor;
+
+/*
+ * Before the set-up of a container: the process that works beside the keeper goes on to become the
+ * first process. It gives up its rights and loads its filter while the keeper still mounts, and
+ * waits for launch().
+ */
+void launch_beside(const struct jail *jail, const struct jail_command *command,
+		   struct executor *executor);
+
+/*
+ * The pid of the first process, or what failed. executor: where one waits beside us, else NULL. The
+ * listener is that of a mediated filter, else -EBADF.
+ */
+pid_t launch(const struct jail *jail, const struct jail_command *command,
+	     const struct executor *executor, int *ret_listener, struct launch_failure *failure);
 
 #endif

@@ -434,7 +434,8 @@ static void hold_between(struct view *v, const struct layer *layer, const char *
 		const char *between = plan_text(v->plan, "%.*s", (int)(slash - path), path);
 
 		if (is_new(v, plan_text(v->plan, "held %s", between)))
-			add(v, (struct op){ .kind = OP_AGAIN, .target = inner(between),
+			add(v, (struct op){ .kind = OP_AGAIN,
+					    .target = inner(between),
 					    .is_optional = is_optional });
 	}
 }
@@ -697,25 +698,28 @@ static void make_namespaces(struct view *v)
 		 (struct op){ .kind = OP_NAMESPACES, .stage = STAGE_WARDEN, .value = flags });
 	if (rq->has_cgroup)
 		plan_add(v->plan, (struct op){ .kind = OP_CGROUP, .stage = STAGE_WARDEN });
-	if (!(rq->without & CLONE_NEWNET))
-		add(v, (struct op){ .kind = OP_NETWORK });
 	if (rq->ids)
 		plan_add(v->plan,
 			 (struct op){ .kind = OP_IDS,
 				      .stage = STAGE_WARDEN,
 				      .source = plan_text(v->plan, "0 %u %u", rq->ids, IDS_COUNT),
 				      .text = plan_text(v->plan, "0 %u %u", rq->ids, IDS_COUNT) });
+	/*
+	 * The namespaces that a process has from its birth come before the one that works beside us,
+	 * and before the ids change: afterwards our own files in /proc belong to somebody else.
+	 */
+	if (!(rq->without & CLONE_NEWCGROUP))
+		add(v, (struct op){ .kind = OP_OWN_CGROUPS });
+	if (!(rq->without & CLONE_NEWTIME))
+		add(v, (struct op){ .kind = OP_CLOCK });
+	if (!(rq->without & CLONE_NEWNET))
+		add(v, (struct op){ .kind = OP_NETWORK });
+	if (rq->ids)
+		add(v, (struct op){ .kind = OP_MASTER, .value = IDS_USER });
 	else
 		add(v, (struct op){ .kind = OP_IDS,
 				    .source = plan_text(v->plan, "%u %u 1", IDS_USER, rq->uid),
 				    .text = plan_text(v->plan, "%u %u 1", IDS_USER, rq->gid) });
-	/* Before the ids change: afterwards our own files in /proc belong to somebody else. */
-	if (!(rq->without & CLONE_NEWTIME))
-		add(v, (struct op){ .kind = OP_CLOCK });
-	if (rq->ids)
-		add(v, (struct op){ .kind = OP_MASTER, .value = IDS_USER });
-	if (!(rq->without & CLONE_NEWCGROUP))
-		add(v, (struct op){ .kind = OP_OWN_CGROUPS });
 	if (flags & CLONE_NEWUTS)
 		add(v, (struct op){ .kind = OP_HOSTNAME, .text = VIEW_HOSTNAME });
 }
@@ -747,21 +751,39 @@ static const char *find_home(const struct view *v)
 	return VIEW_HOME;
 }
 
+static void add_step(struct view *v, enum keeper_step step, bool is_beside)
+{
+	plan_add(v->plan, (struct op){ .kind = OP_STEP,
+				       .stage = STAGE_FIRST,
+				       .value = step,
+				       .is_beside = is_beside });
+}
+
+/*
+ * What the first process can do while the keeper still mounts comes first. A filter that guards
+ * names refuses Landlock, and has to come after it.
+ */
 static void add_steps(struct view *v)
 {
-	static const enum keeper_step before[] = { STEP_SESSION, STEP_TERMINAL, STEP_STDIO };
-	static const enum keeper_step after[] = { STEP_PRIVILEGES,  STEP_FILES,   STEP_FILTER,
-						  STEP_DESCRIPTORS, STEP_RLIMITS, STEP_EXEC };
+	static const enum keeper_step after[] = { STEP_SESSION, STEP_TERMINAL, STEP_STDIO,
+						  STEP_FILES };
+	bool is_guarded = v->result->guarded.count > 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(before); i++)
-		plan_add(v->plan,
-			 (struct op){ .kind = OP_STEP, .stage = STAGE_FIRST, .value = before[i] });
 	if (v->rq->ids)
-		plan_add(v->plan,
-			 (struct op){ .kind = OP_USER, .stage = STAGE_FIRST, .value = IDS_USER });
+		plan_add(v->plan, (struct op){ .kind = OP_USER,
+					       .stage = STAGE_FIRST,
+					       .value = IDS_USER,
+					       .is_beside = true });
+	add_step(v, STEP_PRIVILEGES, true);
+	if (!is_guarded)
+		add_step(v, STEP_FILTER, true);
 	for (size_t i = 0; i < ARRAY_SIZE(after); i++)
-		plan_add(v->plan,
-			 (struct op){ .kind = OP_STEP, .stage = STAGE_FIRST, .value = after[i] });
+		add_step(v, after[i], false);
+	if (is_guarded)
+		add_step(v, STEP_FILTER, false);
+	add_step(v, STEP_DESCRIPTORS, false);
+	add_step(v, STEP_RLIMITS, false);
+	add_step(v, STEP_EXEC, false);
 }
 
 int view_plan(const struct view_request *request, struct plan *plan, struct view_result *ret_result,

@@ -625,40 +625,6 @@ static void a_container_asks_for_set_id_only(void **state)
 	assert_int_equal(chmod(below("out"), 0755), 0);
 }
 
-/* A sandbox inside the sandbox: "/" is what it is there. */
-static void try_own_root(void)
-{
-	answers[0] = syscall(__NR_unshare, CLONE_NEWUSER) < 0 || chroot(below("in/root")) < 0;
-	if (answers[0])
-		return;
-	TOLD(1, __NR_fchmodat, AT_FDCWD, "/d", 02711);
-	TOLD(2, __NR_fchmodat, AT_FDCWD, "/../to-d", 02755);
-	TOLD(3, __NR_fchmodat, AT_FDCWD, below("out"), 02777);
-	TOLD(4, __NR_fchmodat, AT_FDCWD, "/f", 04755);
-}
-
-static void a_root_of_its_own(void **state)
-{
-	(void)state;
-	assert_int_equal(mkdir(below("in/root"), 0755), 0);
-	assert_int_equal(mkdir(below("in/root/d"), 0755), 0);
-	assert_int_equal(symlink("/d", below("in/root/to-d")), 0);
-	make_file("in/root/f");
-	spec = (struct filter_spec){ .mediation = MEDIATE_MODES, .extensions = 1 << EXT_NESTED };
-	run(try_own_root);
-	spec = (struct filter_spec){ .mediation = MEDIATE_METADATA };
-	if (answers[0]) {
-		print_message("no user namespaces here: a nested root is not tested\n");
-		skip();
-	}
-	assert_told(1, 0);
-	assert_told(2, 0);
-	assert_told(3, ENOENT);
-	assert_told(4, EPERM);
-	assert_int_equal(stat_of("in/root/d").st_mode & 07777, 02755);
-	assert_int_equal(stat_of("in/root/f").st_mode & 07777, OLD_MODE);
-}
-
 static void try_attributes(void)
 {
 	/* Version 2; user rwx, group r-x, others r-x. */
@@ -1157,7 +1123,6 @@ static int run_all(void)
 		cmocka_unit_test(descriptors_without_a_place),
 		cmocka_unit_test(no_setuid_file_is_left_behind),
 		cmocka_unit_test(a_container_asks_for_set_id_only),
-		cmocka_unit_test(a_root_of_its_own),
 		cmocka_unit_test(attributes_keep_to_their_namespaces),
 		cmocka_unit_test(mistakes_get_the_errno_of_the_kernel),
 		cmocka_unit_test(watches_need_a_readable_tree),

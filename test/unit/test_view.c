@@ -108,9 +108,9 @@ static void the_frame(void **state)
 	(void)state;
 	make_rules(NULL, 0);
 	IN_ORDER("warden: make namespaces: user mount pid ipc uts",
+		 "keeper: make a cgroup namespace", "keeper: make a time namespace",
 		 "keeper: begin to make a network namespace",
 		 "keeper: map ids: user 1000 500 1, group 1000 600 1",
-		 "keeper: make a time namespace", "keeper: make a cgroup namespace",
 		 "keeper: set the host name to brig", "keeper: keep mounts from spreading",
 		 "keeper: make the store, a tmpfs of half the memory", "keeper: make the base",
 		 "keeper: make file store:/etc/passwd", "keeper: overlay store:/base on /,",
@@ -123,9 +123,9 @@ static void the_frame(void **state)
 		 "keeper: change to the new root", "keeper: allow by Landlock /: read and execute",
 		 "keeper: see that nothing of the old root can be reached",
 		 "keeper: change to /home/user", "keeper: enter the network namespace",
-		 "first process: making a session", "first process: dropping privileges",
+		 "first process: dropping privileges",
+		 "first process: loading the system call filter", "first process: making a session",
 		 "first process: entering the Landlock domain",
-		 "first process: loading the system call filter",
 		 "first process: executing the program");
 	no_line("become user");
 	no_line("cgroup;");
