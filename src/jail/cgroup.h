@@ -114,4 +114,11 @@ int cgroup_v2_fd(const struct cgroup *cg);
  */
 void cgroup_done(struct cgroup *cg);
 
+/*
+ * Removes what others have left beside it: directories with our kind of name, without a process,
+ * and not of the last seconds. Whoever is killed in the moment between making his and handing it on
+ * leaves one.
+ */
+void cgroup_sweep(const struct cgroup *cg);
+
 #endif

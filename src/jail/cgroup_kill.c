@@ -336,3 +336,37 @@ void cgroup_done(struct cgroup *cg)
 			forget(cg, i);
 	*cg = CGROUP_NONE;
 }
+
+#define STALE_S 10
+
+/* The kernel removes none that somebody is in. */
+static void sweep_one(int parent, const char *name, time_t now)
+{
+	struct stat st;
+
+	if (!str_starts(name, "brig-") || str_equal(name, CGROUP_LEAF))
+		return;
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+	    st.st_ctime < now - STALE_S)
+		(void)!unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void cgroup_sweep(const struct cgroup *cg)
+{
+	time_t now = time(NULL);
+
+	for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++) {
+		int fd = cg->parent[i] < 0 ? -1 : openat(cg->parent[i], ".",
+							 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+		struct dirent *entry;
+
+		if (!dir) {
+			fd_close(fd);
+			continue;
+		}
+		while ((entry = readdir(dir)))
+			sweep_one(fd, entry->d_name, now);
+		closedir(dir);
+	}
+}

@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "jail/cgroup.h"
 
-#define LEAF "brig-leaf"
+#define LEAF CGROUP_LEAF
 
 /* Neither made nor failed: the next place may do. */
 #define NOT_HERE 1

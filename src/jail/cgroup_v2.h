@@ -22,6 +22,8 @@
 #include "base/err.h"
 #include "jail/cgroup_find.h"
 
+#define CGROUP_LEAF "brig-leaf" /* where we go when our own cgroup is to have children */
+
 struct cgroup_spot {
 	int parent, dir; /* both owned by the caller */
 	bool by_leaf;    /* the parent has our brig-leaf in it */

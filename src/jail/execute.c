@@ -40,6 +40,7 @@ void executor_init(struct executor *executor)
 		executor->place[i] = -EBADF;
 	executor->grants = LANDLOCK_NONE;
 	executor->users_id = -1;
+	executor->proc = -EBADF;
 }
 
 const struct op *plan_find(const struct plan *plan, enum op_kind kind)
@@ -183,10 +184,11 @@ static int run_beside(struct beside *beside)
 		(struct executor *)((char *)beside - offsetof(struct executor, beside));
 
 	if (take_errand(&ex->network)) {
-		int r = make_network();
+		int r = make_network(), fd = -EBADF;
 
-		r = r < 0 ? r : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-		finish_errand(&ex->network, r == -1 ? -errno : r);
+		if (r == 0)
+			fd = openat(ex->proc, "self/ns/net", O_RDONLY | O_CLOEXEC);
+		finish_errand(&ex->network, r < 0 ? r : fd < 0 ? -errno : fd);
 	}
 	beside_await(&ex->may_begin);
 	if (take_errand(&ex->rest))
@@ -197,6 +199,9 @@ static int run_beside(struct beside *beside)
 static int do_network(struct executor *ex, const struct op *op)
 {
 	(void)op;
+	ex->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (ex->proc < 0)
+		return -errno;
 	beside_start(&ex->beside, run_beside);
 	return 0;
 }
@@ -615,4 +620,5 @@ void executor_close(struct executor *executor)
 {
 	for (int i = 0; i < PLACE_COUNT; i++)
 		executor->place[i] = fd_close(executor->place[i]);
+	executor->proc = fd_close(executor->proc);
 }

@@ -27,6 +27,7 @@ struct executor {
 		int is_taken, is_done; /* is_done: a futex */
 		int result;
 	} network, rest;
+	int proc; /* the host's, for the process beside us: paths change under its feet */
 	int (*afterwards)(void *arg); /* what the process beside us goes on with, or NULL */
 	void *afterwards_arg;
 	int may_begin;      /* a futex: the root is there */

@@ -46,6 +46,7 @@ _Noreturn static void janitor_main(const struct cgroup *cgroup, int waits_on)
 		;
 	if (geteuid() == 0)
 		(void)!sys_raise_capabilities(1ull << CAP_DAC_OVERRIDE | 1ull << CAP_KILL);
+	cgroup_sweep(&own);
 	cgroup_done(&own);
 	_exit(0);
 }
