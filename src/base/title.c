@@ -22,6 +22,6 @@ void title_set(const char *title)
 		return;
 	if (len >= size)
 		len = size - 1;
-	memset(first, 0, size);
-	memcpy(first, title, len);
+	for (size_t i = 0; i < size; i++)
+		first[i] = i < len ? title[i] : '\0';
 }

@@ -153,8 +153,8 @@ static int finish_folder(const struct run_changes *wanted, const struct tier_jai
 
 /* Where results go: a folder or a tar file that did not exist. */
 struct destination {
-	int dir;
-	struct tarball *tar;
+	int dir; /* -EBADF: the tar file instead */
+	struct tarball tar;
 	struct changes_outcome outcome;
 	struct err *err;
 };
@@ -167,7 +167,8 @@ static int export_tree(struct destination *to, int upper, const char *prefix)
 
 	if (upper < 0)
 		return err_errno(to->err, upper, "--export");
-	return to->tar ? changes_export_tar(upper, prefix, to->tar, &how, &to->outcome, to->err)
+	return to->dir < 0
+		       ? changes_export_tar(upper, prefix, &to->tar, &how, &to->outcome, to->err)
 		       : changes_export_dir(upper, prefix, to->dir, &how, &to->outcome, to->err);
 }
 
@@ -192,16 +193,15 @@ static int export_to_tar(const char *path, const struct tier_jail *tj, struct de
 {
 	_cleanup_close_ int fd =
 		open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-	struct tarball tar = { .fd = fd };
 	int r;
 
 	if (fd < 0)
 		return err_errno(to->err, -errno, "--export: \"%s\"", path);
-	to->tar = &tar;
+	to->tar = TARBALL(fd);
 	r = export_all(to, tj);
 	if (r < 0)
 		return r;
-	r = tarball_finish(&tar);
+	r = tarball_finish(&to->tar);
 	return r < 0 ? err_errno(to->err, r, "--export: \"%s\"", path) : 0;
 }
 

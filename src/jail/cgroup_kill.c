@@ -356,8 +356,9 @@ void cgroup_sweep(const struct cgroup *cg)
 	time_t now = time(NULL);
 
 	for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++) {
-		int fd = cg->parent[i] < 0 ? -1 : openat(cg->parent[i], ".",
-							 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int fd = cg->parent[i] < 0
+				 ? -1
+				 : openat(cg->parent[i], ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 		struct dirent *entry;
 

@@ -31,8 +31,10 @@ const struct key policy_keys[] = {
 			     "directory to use as the root of the sandbox" } },
 		.initial = "host",
 		.summary = "what the sandbox sees as its root: host, or a directory",
-		.more = "host is the programs of this machine with a made-up /etc. With a directory the "
-			"shipped rules for system files mean its own files; the working directory and "
+		.more = "host is the programs of this machine with a made-up /etc. With a "
+			"directory the "
+			"shipped rules for system files mean its own files; the working directory "
+			"and "
 			"rules of your own are mounted into it. Changes are gone at the end. Needs "
 			"the container tier.",
 	},
@@ -52,8 +54,10 @@ const struct key policy_keys[] = {
 			"working directory, \"~\" the caller's home. Rules hold for paths that "
 			"appear later. "
 			"Paths named by a flag must exist; what a file names may be missing. "
-			"overlay shows a folder and keeps changes apart (--diff, --commit, --export). "
-			"The process tier grants whole trees: overlay, and a rule that takes rights "
+			"overlay shows a folder and keeps changes apart (--diff, --commit, "
+			"--export). "
+			"The process tier grants whole trees: overlay, and a rule that takes "
+			"rights "
 			"away inside a wider one, need the container tier.",
 	},
 	{
@@ -116,7 +120,8 @@ const struct key policy_keys[] = {
 		.initial = "nothing",
 		.summary = "variables that are passed: NAME, NAME* for a prefix, NAME=value to set "
 			   "one",
-		.more = "HOME and TMPDIR are folders of the sandbox unless they are named here; in a "
+		.more = "HOME and TMPDIR are folders of the sandbox unless they are named here; in "
+			"a "
 			"container USER and LOGNAME are user.",
 	},
 	{
@@ -171,8 +176,10 @@ const struct key policy_keys[] = {
 		.flags = { { "disk", NULL, "SIZE", "bytes that it may write" } },
 		.initial = "none",
 		.summary = "bytes of files that the sandbox may write",
-		.more = "In a container it is the size of all that is written to its own folders and "
-			"in overlays. In the process tier, and in folders of the host, it bounds each "
+		.more = "In a container it is the size of all that is written to its own folders "
+			"and "
+			"in overlays. In the process tier, and in folders of the host, it bounds "
+			"each "
 			"file, not their sum; the report says so.",
 	},
 	{

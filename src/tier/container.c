@@ -323,7 +323,8 @@ static int look_at_rules(struct facts *facts, struct err *err)
 			    : look_at_rule(facts, &rules->items[i], err);
 	if (r < 0)
 		return r;
-	qsort(facts->rules, facts->count, sizeof(*facts->rules), order_rules);
+	if (facts->count)
+		qsort(facts->rules, facts->count, sizeof(*facts->rules), order_rules);
 	/* Two links can lead to one place. */
 	for (size_t i = 0; i < facts->count; i++)
 		if (kept == 0 || !str_equal(facts->rules[kept - 1].path, facts->rules[i].path))
