@@ -287,8 +287,10 @@ static int look_at_root(struct facts *facts, const struct path_rule *root, struc
 	static const char *const own[] = { ".", "..", "proc", "dev", "tmp" };
 	DIR *dir = opendir("/");
 	struct dirent *entry;
-	int r = dir ? 0 : err_errno(err, -errno, "\"/\"");
+	int r = 0;
 
+	if (!dir)
+		return err_errno(err, -errno, "\"/\"");
 	while (r == 0 && (entry = readdir(dir))) {
 		struct path_rule rule = { .access = root->access, .origin = root->origin };
 		bool skip = false;
@@ -299,8 +301,7 @@ static int look_at_root(struct facts *facts, const struct path_rule *root, struc
 		if (!skip && !has_rule(&facts->request->policy->fs, rule.path))
 			r = look_at_rule(facts, &rule, err);
 	}
-	if (dir)
-		closedir(dir);
+	closedir(dir);
 	return r;
 }
 
