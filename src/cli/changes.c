@@ -15,7 +15,7 @@
 #define EXPORT_FILE_MAX  (16 * GIB)
 #define EXPORT_TOTAL_MAX (256 * GIB)
 
-/* What is the sandbox's own and no result. */
+/* In the root itself: what is the sandbox's own and no result. */
 static const char *const not_exported[] = { "tmp", "var/tmp", "dev", "proc", "run", NULL };
 
 static bool has_overlay(const struct policy *policy)
@@ -159,9 +159,10 @@ struct destination {
 	struct err *err;
 };
 
-static int export_tree(struct destination *to, int upper, const char *prefix)
+static int export_tree(struct destination *to, int upper, const char *prefix,
+		       const char *const *skip)
 {
-	const struct changes_export how = { .skip = not_exported,
+	const struct changes_export how = { .skip = skip,
 					    .max_file = EXPORT_FILE_MAX,
 					    .max_total = EXPORT_TOTAL_MAX };
 
@@ -178,13 +179,13 @@ static int export_all(struct destination *to, const struct tier_jail *tj)
 	_cleanup_close_ int root = open_upper(tj, 0);
 	_cleanup_close_ int home =
 		openat(tj->store, "home", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = export_tree(to, root, "");
+	int r = export_tree(to, root, "", not_exported);
 
-	r = r < 0 ? r : export_tree(to, home < 0 ? -errno : home, "home/user");
+	r = r < 0 ? r : export_tree(to, home < 0 ? -errno : home, "home/user", NULL);
 	for (size_t i = 0; i < tj->overlays.count && r == 0; i++) {
 		_cleanup_close_ int upper = open_upper(tj, i + 1);
 
-		r = export_tree(to, upper, tj->overlays.items[i] + 1);
+		r = export_tree(to, upper, tj->overlays.items[i] + 1, NULL);
 	}
 	return r;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/mount.h>
 #include <net/if.h>
 #include <sched.h>
@@ -131,7 +132,7 @@ static int do_clock(struct executor *ex, const struct op *op)
 static int do_hostname(struct executor *ex, const struct op *op)
 {
 	(void)ex;
-	return sethostname(op->text, strlen(op->text)) < 0 ? -errno : 0;
+	return sethostname(op->text, strlen(op->text)) < 0 || setdomainname("", 0) < 0 ? -errno : 0;
 }
 
 static int carry_out(struct executor *ex, const struct op *op);
@@ -177,23 +178,23 @@ static void finish_errand(struct errand *errand, int result)
 	beside_signal(&errand->is_done);
 }
 
-/* /proc/self is this child, not the keeper. */
+/*
+ * The network is never anybody else's errand: this process becomes the first one, and what it makes
+ * here it is in. /proc/self is this child, not the keeper.
+ */
 static int run_beside(struct beside *beside)
 {
 	struct executor *ex =
 		(struct executor *)((char *)beside - offsetof(struct executor, beside));
+	int r = make_network(), fd = -EBADF;
 
-	if (take_errand(&ex->network)) {
-		int r = make_network(), fd = -EBADF;
-
-		if (r == 0)
-			fd = openat(ex->proc, "self/ns/net", O_RDONLY | O_CLOEXEC);
-		finish_errand(&ex->network, r < 0 ? r : fd < 0 ? -errno : fd);
-	}
+	if (r == 0)
+		fd = openat(ex->proc, "self/ns/net", O_RDONLY | O_CLOEXEC);
+	finish_errand(&ex->network, r < 0 ? r : fd < 0 ? -errno : fd);
 	beside_await(&ex->may_begin);
 	if (take_errand(&ex->rest))
 		finish_errand(&ex->rest, run_rest(ex));
-	return ex->afterwards ? ex->afterwards(ex->afterwards_arg) : 0;
+	return r == 0 && fd >= 0 && ex->afterwards ? ex->afterwards(ex->afterwards_arg) : 0;
 }
 
 static int do_network(struct executor *ex, const struct op *op)
@@ -219,7 +220,7 @@ static int do_network_is(struct executor *ex, const struct op *op)
 	int r;
 
 	(void)op;
-	if (take_errand(&ex->network))
+	if (ex->beside.pid < 0)
 		return make_network();
 	r = beside_await_errand(&ex->beside, &ex->network.is_done);
 	fd = r < 0 ? r : ex->network.result;
@@ -603,6 +604,39 @@ static int execute_all(struct executor *ex, size_t *ret_failed)
 	return 0;
 }
 
+/* The mount that protects, by its number; 0 where there is nothing to protect. */
+static int find_protections(struct executor *ex, uint64_t *ret_ids, size_t *ret_count)
+{
+	char path[PATH_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < ex->plan->count; i++) {
+		const struct op *op = &ex->plan->ops[i];
+		int r;
+
+		if (!op->is_protecting)
+			continue;
+		if (count == PROTECTIONS_MAX || strlen(op->target) + 2 > sizeof(path))
+			return -E2BIG;
+		snprintf(path, sizeof(path), "/%s", op->target);
+		r = sys_mount_id(path, &ret_ids[count]);
+		if (r < 0)
+			ret_ids[count] = 0;
+		count++;
+	}
+	*ret_count = count;
+	return 0;
+}
+
+bool executor_is_intact(struct executor *executor)
+{
+	uint64_t now[PROTECTIONS_MAX];
+	size_t count = 0;
+
+	return find_protections(executor, now, &count) == 0 &&
+	       memcmp(now, executor->protections, count * sizeof(now[0])) == 0;
+}
+
 int execute_keeper(const struct plan *plan, struct executor *executor, size_t *ret_failed)
 {
 	/* Modes are what the plan says; the program gets the caller's mask back. */
@@ -611,6 +645,10 @@ int execute_keeper(const struct plan *plan, struct executor *executor, size_t *r
 
 	executor->plan = plan;
 	r = execute_all(executor, ret_failed);
+	if (r == 0) {
+		*ret_failed = plan->count - 1;
+		r = find_protections(executor, executor->protections, &executor->protection_count);
+	}
 
 	umask(before);
 	return r;

@@ -17,14 +17,18 @@
 #include "jail/landlock.h"
 #include "jail/plan.h"
 
+#define PROTECTIONS_MAX 256 /* rules inside wider ones, and the directories above them */
+
 struct executor {
 	const struct plan *plan;
 	int place[PLACE_COUNT];
+	uint64_t protections[PROTECTIONS_MAX]; /* mounts, in the order of the plan */
+	size_t protection_count;
 	struct landlock grants; /* opened by the first OP_GRANT */
 	struct beside beside, detach;
-	/* Two pieces of work for whoever comes first, the process beside us or ourselves. */
 	struct errand {
-		int is_taken, is_done; /* is_done: a futex */
+		int is_taken; /* only the rest can be done by either */
+		int is_done;  /* a futex */
 		int result;
 	} network, rest;
 	int proc; /* the host's, for the process beside us: paths change under its feet */
@@ -41,6 +45,13 @@ void executor_init(struct executor *executor);
 /* All operations of the keeper. -errno with the operation that failed. */
 [[nodiscard]] int execute_keeper(const struct plan *plan, struct executor *executor,
 				 size_t *ret_failed);
+
+/*
+ * Whether every mount that protects something inside a tree of the host is still there. The kernel
+ * takes a mount away, in all namespaces, when the file that it is on is removed or replaced on the
+ * host; what is there then is not protected.
+ */
+bool executor_is_intact(struct executor *executor);
 
 /* Closes the trees; the grants stay, for the first process to enter. */
 void executor_close(struct executor *executor);

@@ -20,9 +20,6 @@
 #define TIOCGPTPEER _IO('T', 0x41)
 #endif
 
-#define CLOCK_NAP_NS 200000
-#define CLOCK_TRIES  5000 /* a second in all */
-
 bool plan_has_namespaces(const struct plan *plan)
 {
 	return plan_find(plan, OP_NAMESPACES) != NULL;
@@ -135,53 +132,16 @@ int inside_terminal(const struct jail *jail, const struct jail_command *command,
 	return 0;
 }
 
-/* 0, -EAGAIN when it is not there yet, or -errno. */
-static int compare_clocks(const char *theirs_path)
-{
-	struct stat theirs, ours;
-
-	if (stat("/proc/self/ns/time_for_children", &ours) < 0)
-		return -errno;
-	if (stat(theirs_path, &theirs) < 0)
-		return errno == EACCES ? -EAGAIN : errno == ENOENT || errno == ESRCH ? 0 : -errno;
-	return ours.st_ino == theirs.st_ino ? 0 : -EAGAIN;
-}
-
-/*
- * A time namespace holds what is executed next; some kernels have forgotten that after vfork. We
- * are woken in the middle of execve, a moment before the namespace is changed. A program that has
- * ended already has no namespace to look at, and nothing more to see.
- */
-static int check_clock(const struct plan *plan, pid_t first)
-{
-	const struct timespec nap = { .tv_nsec = CLOCK_NAP_NS };
-	char path[40];
-	int r = 0;
-
-	if (!plan_find(plan, OP_CLOCK))
-		return 0;
-	snprintf(path, sizeof(path), "/proc/%d/ns/time", first);
-	for (int i = 0; i < CLOCK_TRIES; i++) {
-		r = compare_clocks(path);
-		if (r != -EAGAIN)
-			return r;
-		nanosleep(&nap, NULL);
-	}
-	return -EOPNOTSUPP;
-}
-
-int inside_settle(const struct jail *jail, pid_t first)
+int inside_settle(const struct jail *jail)
 {
 	const struct op *user = plan_find(jail->plan, OP_USER);
-	int r = check_clock(jail->plan, first);
+	int r = user ? execute_user(user) : 0;
 
-	r = r < 0 || !user ? r : execute_user(user);
 	r = r < 0 ? r : sys_drop_capabilities(0);
 	if (r < 0)
 		return r;
 	/* Changes of ids have reset it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	prctl(PR_SET_DUMPABLE, 0);
 	return 0;
 }
 

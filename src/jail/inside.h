@@ -31,7 +31,7 @@ bool plan_has_namespaces(const struct plan *plan);
 				  int control);
 
 /* Once the program runs: nothing more to be than it, and less than it could do to us. */
-[[nodiscard]] int inside_settle(const struct jail *jail, pid_t first);
+[[nodiscard]] int inside_settle(const struct jail *jail);
 
 /* In the warden: the child's part that only we can do. On failure the operation is named. */
 [[nodiscard]] int inside_admit(const struct jail *jail, pid_t keeper, int control, bool in_v2,

@@ -85,7 +85,8 @@ static int reap(pid_t first, int control, struct keeper_event *ret_exit, bool *r
 		if (WIFSTOPPED(status)) {
 			event.news = KEEPER_STOPPED;
 			event.code = WSTOPSIG(status);
-			tell(control, &event);
+			/* A warden that does not listen must not keep us from our duties. */
+			(void)!send(control, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT);
 			continue;
 		}
 		event.news = KEEPER_EXITED;
@@ -138,6 +139,8 @@ struct watch {
 	bool ended, scoped, late;
 	uint64_t deadline;        /* UINT64_MAX: none */
 	bool more;                /* children that are still to be reaped */
+	int mounts;               /* says when a mount has gone, or -EBADF */
+	bool lost;                /* one that protects something */
 	bool is_detaching;        /* a child beside us that raises no signal at its end */
 	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
@@ -203,6 +206,7 @@ static void watch_first(struct watch *watch)
 			{ .fd = watch->control, .events = POLLIN },
 			{ .fd = watch->signals, .events = POLLIN },
 			{ .fd = watch->mediator.listener, .events = POLLIN },
+			{ .fd = watch->mounts, .events = POLLPRI },
 		};
 
 		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : time_left(watch)) < 0) {
@@ -216,6 +220,10 @@ static void watch_first(struct watch *watch)
 		}
 		if (watch->is_detaching)
 			watch->is_detaching = beside_is_left();
+		if (fds[3].revents && !executor_is_intact(watch->executor)) {
+			watch->lost = true;
+			return;
+		}
 		if ((fds[1].revents || watch->more) && !look_after_children(watch))
 			return;
 		if (fds[0].revents && !obey(watch))
@@ -283,12 +291,6 @@ static int enclose(const struct jail *jail, pid_t warden, struct launch_failure 
 	failure->code = r;
 	if (r < 0)
 		return r;
-	if (jail->has_affinity &&
-	    sched_setaffinity(0, sizeof(jail->affinity), &jail->affinity) < 0) {
-		failure->step = STEP_AFFINITY;
-		failure->code = -errno;
-		return failure->code;
-	}
 	if (jail->outer.fd >= 0)
 		return enclose_by_landlock(jail, warden, failure);
 	return 0;
@@ -339,6 +341,7 @@ static int become_keeper(struct watch *watch)
 	/* Its own session: signals to the caller's terminal or group are the warden's business. */
 	setsid();
 	prctl(PR_SET_NAME, "brig-keeper");
+	title_set("brig-keeper");
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	/* All of them: a process of the sandbox that joins our group can make the kernel send it
 	 * SIGTTIN. */
@@ -359,6 +362,12 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 
 	*failure = (struct launch_failure){ .step = STEP_FORK, .op = -1 };
 	failure->code = become_keeper(watch);
+	/* Before anything is started: all that a process is, its children are. */
+	if (failure->code == 0 && jail->has_affinity &&
+	    sched_setaffinity(0, sizeof(jail->affinity), &jail->affinity) < 0) {
+		failure->step = STEP_AFFINITY;
+		failure->code = -errno;
+	}
 	if (failure->code == 0 && contained) {
 		/* Before the program can run, the warden's death is ours. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -376,6 +385,9 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 	}
 	if (failure->code == 0)
 		enclose(jail, warden, failure);
+	/* The memory of a container's keeper is nobody's, from before the program is there. */
+	if (contained)
+		prctl(PR_SET_DUMPABLE, 0);
 	if (failure->code == 0 && command->terminal >= 0 &&
 	    ioctl(command->terminal, TIOCSCTTY, 0) < 0) {
 		failure->step = STEP_TERMINAL;
@@ -397,14 +409,15 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 	drop_stdio();
 	if (failure.code == 0 && plan_has_namespaces(jail->plan)) {
 		failure.step = STEP_CLOCK;
-		failure.code = inside_settle(jail, watch->first);
+		failure.code = inside_settle(jail);
 		watch->is_detaching = beside_is_left();
 	}
-	title_set("brig-keeper");
 	if (failure.code < 0) {
 		fail(watch->control, &failure);
 		return;
 	}
+	if (watch->executor->protection_count > 0)
+		watch->mounts = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
 	if (jail->wall_ms != UINT64_MAX)
 		watch->deadline = now_ms() + jail->wall_ms + LATE_MS;
 	event.pid = watch->first;
@@ -432,6 +445,7 @@ static void finish(const struct jail *jail, struct watch *watch)
 		tell(watch->control, &event);
 	event.news = KEEPER_FINISHED;
 	event.is_late = watch->late;
+	event.is_lost = watch->lost;
 	event.has_status = watch->exit.news == KEEPER_EXITED;
 	event.status = watch->exit.code;
 	event.code = scratch_remove(&jail->scratch);
@@ -459,6 +473,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	struct watch watch = { .control = control,
 			       .executor = &executor,
 			       .signals = -EBADF,
+			       .mounts = -EBADF,
 			       .scoped = scoped,
 			       .deadline = UINT64_MAX,
 			       .mediator = { .listener = -EBADF,

@@ -115,6 +115,7 @@ struct keeper_event {
 	int code;
 	int descriptor; /* received with it, or -EBADF */
 	pid_t pid;
+	bool is_lost;    /* KEEPER_FINISHED: ended because a protecting mount went away */
 	bool is_late;    /* KEEPER_FINISHED: ended by the keeper's own deadline */
 	bool has_status; /* KEEPER_FINISHED: status of the first process, as from wait */
 	int status;

@@ -73,9 +73,10 @@ struct op {
 	enum op_stage stage;
 	enum op_place place;
 	bool is_read_only, is_directory, is_device, is_optional, is_users;
-	bool is_plain;  /* by path: only root can change the source, and the target is ours */
-	bool is_sealed; /* is_plain: made read-only later, together with others */
-	bool is_beside; /* done by the process that made the network, while others are done */
+	bool is_plain;      /* by path: only root can change the source, and the target is ours */
+	bool is_sealed;     /* is_plain: made read-only later, together with others */
+	bool is_protecting; /* a mount inside a tree of the host that must not go */
+	bool is_beside;     /* done by the process that made the network, while others are done */
 	uint32_t mode;
 	uint64_t value, nodes;
 	const char *source, *target, *text;

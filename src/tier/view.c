@@ -436,6 +436,7 @@ static void hold_between(struct view *v, const struct layer *layer, const char *
 		if (is_new(v, plan_text(v->plan, "held %s", between)))
 			add(v, (struct op){ .kind = OP_AGAIN,
 					    .target = inner(between),
+					    .is_protecting = true,
 					    .is_optional = is_optional });
 	}
 }
@@ -469,7 +470,7 @@ static const char *make_skeleton(struct view *v, const struct view_rule *rule)
 
 static void mask_rule(struct view *v, const struct layer *layer, const struct view_rule *rule)
 {
-	struct op op = { .kind = OP_MASK, .target = inner(rule->path) };
+	struct op op = { .kind = OP_MASK, .target = inner(rule->path), .is_protecting = true };
 
 	hold_between(v, layer, rule->path, false);
 	if (rule->kind == VIEW_DIRECTORY && has_rules_inside(v, rule))
@@ -576,6 +577,7 @@ static void show_rule(struct view *v, const struct layer *layer, const struct vi
 	else if (rule->access == ACCESS_READ && is_writable(layer))
 		add(v, (struct op){ .kind = OP_AGAIN,
 				    .target = inner(rule->path),
+				    .is_protecting = true,
 				    .is_read_only = true });
 	else
 		bind_rule(v, rule);
@@ -593,8 +595,9 @@ static void plan_rule(struct view *v, const struct view_rule *rule)
 					    .is_optional = true });
 		return;
 	}
-	if (rule->kind == VIEW_ABSENT) {
-		v->result->absent += rule->access != ACCESS_NONE;
+	/* What has nothing to mount on. A link can be removed then, and not be replaced. */
+	if (rule->kind == VIEW_ABSENT || rule->kind == VIEW_LINK) {
+		v->result->absent += rule->kind == VIEW_ABSENT && rule->access != ACCESS_NONE;
 		if (is_writable(layer) && rule->access < layer->rule->access) {
 			hold_between(v, layer, rule->path, true);
 			if (strv_add(&v->result->guarded, rule->path) < 0)
@@ -602,8 +605,6 @@ static void plan_rule(struct view *v, const struct view_rule *rule)
 		}
 		return;
 	}
-	if (rule->kind == VIEW_LINK)
-		return;
 	if (rule->access != ACCESS_NONE)
 		show_rule(v, layer, rule);
 	else if (layer && !layer->is_masked)

@@ -9,9 +9,10 @@
 #include "output/text.h"
 
 const char *const reason_names[REASON_COUNT] = {
-	[REASON_EXIT] = "exit",     [REASON_SIGNAL] = "signal", [REASON_TIMEOUT] = "timeout",
-	[REASON_MEMORY] = "memory", [REASON_PIDS] = "pids",     [REASON_CPU] = "cpu",
-	[REASON_DISK] = "disk",     [REASON_OUTPUT] = "output", [REASON_CANCELLED] = "cancelled",
+	[REASON_EXIT] = "exit",           [REASON_SIGNAL] = "signal", [REASON_TIMEOUT] = "timeout",
+	[REASON_MEMORY] = "memory",       [REASON_PIDS] = "pids",     [REASON_CPU] = "cpu",
+	[REASON_DISK] = "disk",           [REASON_OUTPUT] = "output", [REASON_LOST] = "lost",
+	[REASON_CANCELLED] = "cancelled",
 };
 
 static const struct {

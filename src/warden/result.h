@@ -20,6 +20,7 @@ enum reason {
 	REASON_CPU,
 	REASON_DISK,
 	REASON_OUTPUT,
+	REASON_LOST, /* a protected path was replaced on the host, and its protection with it */
 	REASON_CANCELLED,
 	REASON_COUNT,
 };

@@ -232,6 +232,8 @@ static void on_news(struct warden *w, const struct keeper_event *event)
 	case KEEPER_FINISHED:
 		if (event->is_late)
 			set_reason(w, REASON_TIMEOUT);
+		if (event->is_lost)
+			set_reason(w, REASON_LOST);
 		if (event->has_status) {
 			w->status = event->status;
 			w->has_status = true;
@@ -548,24 +550,33 @@ static int start_failed(struct warden *w, struct err *err)
 	return 0;
 }
 
+/* In memory of our own: the keeper overwrites what was the command line. */
+static int copy_arguments(char *const *argv, struct strv *ret_argv)
+{
+	int r = 0;
+
+	for (size_t i = 0; argv[i] && r == 0; i++)
+		r = strv_add(ret_argv, argv[i]);
+	return r;
+}
+
 static int start(struct warden *w, const struct strv *env, struct err *err)
 {
-	size_t argc = 0;
+	_cleanup_(strv_done) struct strv argv = { 0 };
 	_cleanup_free_ char **script_argv = NULL;
 	struct jail_command command = {
-		.argv = w->request->argv,
 		.envp = env->items,
 		.search = w->search,
 		.stdio = { w->streams.stdio[0], w->streams.stdio[1], w->streams.stdio[2] },
 		.terminal = w->terminal.slave,
 	};
-	int r;
+	int r = copy_arguments(w->request->argv, &argv);
 
-	while (w->request->argv[argc])
-		argc++;
-	script_argv = calloc(argc + 2, sizeof(*script_argv));
+	if (r == 0)
+		script_argv = calloc(argv.count + 2, sizeof(*script_argv));
 	if (!script_argv)
 		return err_errno(err, -ENOMEM, "cannot start a process");
+	command.argv = argv.items;
 	command.script_argv = script_argv;
 	give_pipes(w);
 	r = keeper_start(&w->tj->jail, &command, &w->keeper, err);
@@ -673,10 +684,27 @@ int warden_plan(const struct warden_request *request, struct tier_jail *ret_tj, 
 	return r < 0 ? r : request->tier->prepare(&prepare, ret_tj, err);
 }
 
+/* A first process of the machine that leaves SIGCHLD alone leaves its dead children, too. */
+static bool init_reaps(void)
+{
+	static const char *const masks[] = { "\nSigBlk:", "\nSigIgn:", "\nSigCgt:" };
+	char text[4096];
+
+	if (file_read_at(AT_FDCWD, "/proc/1/status", text, sizeof(text)) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(masks); i++) {
+		const char *line = strstr(text, masks[i]);
+
+		if (line && strtoull(line + strlen(masks[i]), NULL, 16) & 1ull << (SIGCHLD - 1))
+			return true;
+	}
+	return false;
+}
+
 /* Its exit takes its namespaces along, which takes time that nobody has to wait for. */
 static void leave_keeper(const struct warden *w)
 {
-	if (w->keeper.pid && !w->tj->is_contained)
+	if (w->keeper.pid && (!w->tj->is_contained || !init_reaps()))
 		waitpid(w->keeper.pid, NULL, 0);
 }
 
