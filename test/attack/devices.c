@@ -46,6 +46,16 @@ DEVICE(device_hwrng, HOST_DOS, "/dev/hwrng")
 DEVICE(device_shm, LATERAL, "/dev/shm")
 DEVICE(device_ptmx, HOST_DOS, "/dev/ptmx")
 
+/* Any request will do: this one asks how much is left. */
+ATTACK(device_control, ESCAPE, "control a device that may only be read (ioctl)")
+{
+	int fd = (int)expect_denied(raw(SYS_openat, AT_FDCWD, scene("device"), O_RDONLY), EACCES,
+				    EPERM),
+	    left;
+
+	expect_denied(raw(SYS_ioctl, fd, 0x80045200 /* RNDGETENTCNT */, &left), EACCES, EPERM);
+}
+
 ATTACK(terminal_read, HOST_LEAK, "open another terminal of the user for reading")
 {
 	open_device(scene("terminal"));

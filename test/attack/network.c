@@ -213,7 +213,9 @@ ATTACK(socket_all_families, ESCAPE, "make a socket of any family from AX.25 to t
 	static const int types[] = { SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET };
 
 	for (int family = AF_AX25; family < 64; family++)
-		for (size_t i = 0; family != AF_INET6 && i < sizeof(types) / sizeof(int); i++)
+		for (size_t i = 0;
+		     family != AF_INET6 && family != AF_NETLINK && i < sizeof(types) / sizeof(int);
+		     i++)
 			if (raw(SYS_socket, family, types[i], 0) >= 0)
 				return;
 	denied(errno);
@@ -263,6 +265,18 @@ ATTACK(unix_stream, LATERAL, "connect to a UNIX socket of the host, by its path"
 ATTACK(unix_datagram, LATERAL, "send to a UNIX datagram socket of the host, by its path")
 {
 	unix_send(try_socket(AF_UNIX, SOCK_DGRAM, 0), scene("unix_datagram"));
+}
+
+/* In a folder that may be read: that does not keep anybody from connecting. */
+ATTACK(unix_visible_stream, LATERAL, "connect to a UNIX socket of the host in a readable folder")
+{
+	unix_connect(try_socket(AF_UNIX, SOCK_STREAM, 0), scene("visible_stream"));
+}
+
+ATTACK(unix_visible_datagram, LATERAL,
+       "send to a UNIX datagram socket of the host in a readable folder")
+{
+	unix_send(try_socket(AF_UNIX, SOCK_DGRAM, 0), scene("visible_datagram"));
 }
 
 ATTACK(unix_abstract, LATERAL, "connect to an abstract UNIX socket of the host")

@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-enum { SUCCEEDED = 0, DENIED = 1, NOT_TRIED = 2 };
+enum { SUCCEEDED = 0, DENIED = 1, NOT_TRIED = 2, NOT_THERE = 3 };
 
 static const char *const class_names[CLASS_COUNT] = {
 	[ESCAPE] = "Escape",    [HOST_LEAK] = "HostLeak", [EXFIL] = "Exfil", [LATERAL] = "Lateral",
@@ -92,8 +92,23 @@ void denied(int code)
 	exit(DENIED);
 }
 
+void not_there(int code)
+{
+	fprintf(stderr, "not there: %s\n", strerror(code));
+	exit(NOT_THERE);
+}
+
+/* How a call fails where a namespace or a root has nothing by that name. */
+static int means_absence(int code)
+{
+	return code == ENOENT || code == ESRCH || code == EROFS || code == EXDEV ||
+	       code == ECONNREFUSED || code == ENETUNREACH || code == EHOSTUNREACH;
+}
+
 void cannot(const char *what)
 {
+	if (means_absence(errno))
+		not_there(errno);
 	fprintf(stderr, "not tried: %s: %s\n", what, strerror(errno));
 	exit(NOT_TRIED);
 }

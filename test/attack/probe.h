@@ -12,8 +12,9 @@
  *	}
  *
  * The exit status is what the probe believes: 0 it succeeded, 1 it was denied, 2 it could not be
- * tried or failed for a reason that no wall gives. What really happened is judged from outside: by
- * the canaries, and by the secret words among what was printed.
+ * tried or failed for a reason that no wall gives, 3 there is nothing by that name, which is a
+ * container's way to deny. What really happened is judged from outside: by the canaries, and by the
+ * secret words among what was printed.
  *
  * ALLOWED() is the twin of an attack: the nearest thing that must work inside.
  */
@@ -64,6 +65,7 @@ const char *inside(const char *name);   /* granted for writing */
 const char *path_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 _Noreturn void denied(int code);
+_Noreturn void not_there(int code);
 _Noreturn void cannot(const char *what); /* errno is printed with it */
 void need(long result, const char *what);
 

@@ -10,7 +10,7 @@
 
 #define SIGNAL_WALL EPERM, EACCES, ESRCH
 
-static pid_t parent_of(pid_t pid)
+static pid_t read_stat(pid_t pid, char *ret_state)
 {
 	char text[512] = { 0 };
 	int fd = open(path_of("/proc/%d/stat", pid), O_RDONLY), parent = 0;
@@ -20,9 +20,24 @@ static pid_t parent_of(pid_t pid)
 	need(read(fd, text, sizeof(text) - 1), "stat of a parent");
 	close(fd);
 	p = strrchr(text, ')');
-	if (!p || sscanf(p, ") %*c %d", &parent) != 1)
+	if (!p || sscanf(p, ") %c %d", ret_state, &parent) != 2)
 		cannot("stat of a parent");
 	return parent;
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char state;
+
+	return read_stat(pid, &state);
+}
+
+static char state_of(pid_t pid)
+{
+	char state;
+
+	read_stat(pid, &state);
+	return state;
 }
 
 ATTACK(kill_victim, PEER_DOS, "kill a process outside")
@@ -122,18 +137,41 @@ ATTACK(kill_keeper, ESCAPE, "kill the parent, which watches over the sandbox")
 {
 	expect_denied(raw(SYS_kill, getppid(), SIGKILL), SIGNAL_WALL);
 	usleep(200000);
+	/* Whoever reads this still has a parent: pid 1 of a namespace gets no signal from inside. */
+	denied(EPERM);
 }
 
 ATTACK(stop_keeper, ESCAPE, "stop the parent, which watches over the sandbox")
 {
+	int is_stopped;
+
 	expect_denied(raw(SYS_kill, getppid(), SIGSTOP), SIGNAL_WALL);
-	/* So that a control does not hang. */
 	usleep(200000);
+	is_stopped = state_of(getppid()) == 'T';
+	/* So that a control does not hang. */
 	raw(SYS_kill, getppid(), SIGCONT);
+	if (!is_stopped)
+		denied(EPERM);
+}
+
+ATTACK(signal_keeper, ESCAPE,
+       "send every other signal to the parent, which watches over the sandbox")
+{
+	for (int signal = 1; signal <= 64; signal++)
+		if (signal != SIGKILL && signal != SIGSTOP && signal != SIGTSTP &&
+		    signal != SIGTTIN && signal != SIGTTOU)
+			expect_denied(raw(SYS_kill, getppid(), signal), SIGNAL_WALL);
+	usleep(200000);
+	denied(EPERM);
 }
 
 ATTACK(kill_warden, ESCAPE, "kill the parent's parent, which keeps the deadline")
 {
-	expect_denied(raw(SYS_kill, parent_of(getppid()), SIGKILL), SIGNAL_WALL);
+	pid_t warden = parent_of(getppid());
+
+	/* Of another namespace: it has no number here. */
+	if (warden == 0)
+		not_there(ESRCH);
+	expect_denied(raw(SYS_kill, warden, SIGKILL), SIGNAL_WALL);
 	usleep(200000);
 }

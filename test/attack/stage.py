@@ -39,7 +39,26 @@ SYS_IOPRIO_SET, SYS_IOPRIO_GET = 251, 252
 TIMEOUT = 20
 LOOPBACK4, LOOPBACK6 = "127.0.0.1", "::1"
 SECRETS_AT_HOME = [".ssh/id_ed25519", ".aws/credentials", ".docker/config.json", ".netrc"]
-CALLER_DESCRIPTOR = 7
+CALLER_DESCRIPTOR, CALLER_FOLDER = 7, 8
+NAMESPACES = ["mnt", "pid", "net", "ipc", "uts", "cgroup", "user", "time"]
+# CAP_DAC_OVERRIDE, permitted and effective, as the kernel keeps it in an attribute.
+CAPABILITY = struct.pack("<5I", 0x02000001, 1 << 1, 0, 0, 0)
+
+# Where policy and place differ, below the writable folder: guards.c says what each is.
+GUARDED = ["guarded", "GUARDED", "nest", "nest/guarded", "protected", "kept", "kept/deep", "kept/deep/file",
+           "kept/deep/new", "hidden", "closet", "closet/skeleton", "closet/new", "linked"]
+GUARDS = """version: 1
+extends: [base]
+fs:
+  {work}: write
+  {work}/guarded: read
+  {work}/nest/guarded: read
+  {work}/protected: read
+  {work}/kept/deep: read
+  {work}/hidden: none
+  {work}/closet: none
+  {work}/linked: read
+"""
 
 
 def describe(path):
@@ -60,6 +79,14 @@ def describe_tree(root):
     return {str(path): describe(path) for path in [root, *sorted(root.rglob("*"))]}
 
 
+def describe_name(path):
+    """What a name leads to, without what changes around it."""
+    if not os.path.lexists(path):
+        return None
+    st = os.lstat(path)
+    return [st.st_ino, oct(st.st_mode)] if stat.S_ISDIR(st.st_mode) else describe(path)
+
+
 def find_dangers(root, owner):
     """What a writable folder must not hold afterwards: devices, setuid files, capabilities, foreign owners."""
     dangers = {}
@@ -78,7 +105,7 @@ def find_dangers(root, owner):
 class Listeners:
     """Sockets of the host, and a sniffer on the loopback interface."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, visible):
         self.sockets = {}
         self.words = {}
         self.add("tcp4", socket.AF_INET, socket.SOCK_STREAM, (LOOPBACK4, 0))
@@ -87,6 +114,8 @@ class Listeners:
         self.add("udp6", socket.AF_INET6, socket.SOCK_DGRAM, (LOOPBACK6, 0))
         self.add("unix_stream", socket.AF_UNIX, socket.SOCK_STREAM, f"{folder}/stream")
         self.add("unix_datagram", socket.AF_UNIX, socket.SOCK_DGRAM, f"{folder}/datagram")
+        self.add("visible_stream", socket.AF_UNIX, socket.SOCK_STREAM, f"{visible}/stream")
+        self.add("visible_datagram", socket.AF_UNIX, socket.SOCK_DGRAM, f"{visible}/datagram")
         self.add("abstract_stream", socket.AF_UNIX, socket.SOCK_STREAM, "\0brig-attack-stream")
         self.add("abstract_datagram", socket.AF_UNIX, socket.SOCK_DGRAM, "\0brig-attack-datagram")
         self.sniffer = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -262,8 +291,18 @@ class Scene:
         program = outside / "program"
         program.write_text(f"#!/bin/sh\nexec /bin/cat {outside}/secret\n")
         program.chmod(0o700)
+        self.make_guarded()
         for path in [self.root, *self.root.rglob("*")]:
             os.chown(path, self.user.pw_uid, self.user.pw_gid, follow_symlinks=False)
+
+    def make_guarded(self):
+        work = self.folder("work")
+        for name in ("nest", "kept", "kept/deep", "closet"):
+            (work / name).mkdir()
+        for name in ("protected", "kept/deep/file", "hidden", "closet/skeleton"):
+            (work / name).write_text(self.word + "\n")
+        (work / "linked").symlink_to(self.folder("readable") / "file")
+        (self.root / "guards.yaml").write_text(GUARDS.format(work=work))
 
     def make_root_files(self):
         """In the writable folder, but not the user's: what setuid programs and capabilities would open."""
@@ -273,15 +312,28 @@ class Scene:
             path.write_text("untouched")
             path.chmod(0o600)
             os.chown(path, uid, uid)
+        foreign = self.folder("foreign")
+        foreign.mkdir()
+        (foreign / "of-root").write_text(self.word)
+        (foreign / "of-root").chmod(0o600)
+        os.chown(foreign, other, other)
+        random = self.root / "device"
+        os.mknod(random, stat.S_IFCHR | 0o666, os.makedev(1, 9))
+        os.chmod(random, 0o666)
         device = self.folder("work") / "planted"
         os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 11))
         os.chown(device, self.user.pw_uid, self.user.pw_gid)
-        subprocess.run(["mount", "-t", "tmpfs", "none", self.folder("outside/mounted")], check=True)
+        source, target = f"mount-{self.word}".encode(), str(self.folder("outside/mounted")).encode()
+        assert libc.mount(source, target, b"tmpfs", 0, None) == 0
 
     def words(self):
-        words = {name: self.folder(name) for name in ("outside", "readable", "work", "home")}
+        words = {name: self.folder(name) for name in ("outside", "readable", "work", "home", "foreign", "device")}
         words |= {"victim": self.victim.pid, "address": self.victim.address, "key": self.key,
-                  "terminal": self.terminal, "setuid": self.stage.setuid}
+                  "terminal": self.terminal, "setuid": self.stage.setuid, "capable": self.stage.capable,
+                  "mounted": f"mount-{self.word[:12]}", "hostname": os.uname().nodename,
+                  "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+                  "uptime": int(time.clock_gettime(time.CLOCK_BOOTTIME))}
+        words |= {f"ns_{name}": os.stat(f"/proc/self/ns/{name}").st_ino for name in NAMESPACES}
         return [f"{key}={value}" for key, value in (words | self.stage.listeners.words | self.objects.words()).items()]
 
     def keys(self):
@@ -317,6 +369,7 @@ class Scene:
             "files": {**describe_tree(self.folder("outside")), **describe_tree(self.folder("readable")),
                       **describe_tree(self.folder("home"))},
             "writable folder": find_dangers(self.folder("work"), self.user.pw_uid),
+            "guarded names": {name: describe_name(self.folder("work") / name) for name in GUARDED},
             "temporary folder": sorted(path.name for path in self.folder("tmp").iterdir()),
             "victim": self.victim.picture(),
             "mounts": Path("/proc/self/mountinfo").read_text(),
@@ -350,10 +403,11 @@ class Stage:
         self.brig = build / "brig"
         self.attack = self.base / "tool" / "attack"
         self.setuid = self.base / "tool" / "setuid"
+        self.capable = self.base / "tool" / "capable"
         self.mqueues = self.base / "mqueues"
         self.number = 0
         self.prepare(build)
-        self.listeners = Listeners(self.base / "sockets")
+        self.listeners = Listeners(self.base / "sockets", self.base / "tool")
 
     def prepare(self, build):
         self.base.chmod(0o755)
@@ -362,6 +416,8 @@ class Stage:
         shutil.copy(build / "test" / "attack" / "attack", self.attack)
         shutil.copy(self.attack, self.setuid)
         self.setuid.chmod(0o4755)
+        shutil.copy(self.attack, self.capable)
+        os.setxattr(self.capable, "security.capability", CAPABILITY)
         shadow = self.base / "shadow"
         shutil.copy("/etc/passwd", shadow)
         shadow.chmod(0o600)
@@ -382,8 +438,11 @@ class Stage:
         if request["mode"] == "control":
             return [str(self.attack), "keep", *probe]
         walls = ["--allow-read", self.base / "tool", "--allow-read", scene.folder("readable"),
-                 "--allow-write", scene.folder("work"), "--wall", "15s", *request["options"]]
-        return [str(self.brig), "run", *map(str, walls), "--", *probe]
+                 "--allow-write", scene.folder("work"), "--wall", "15s",
+                 *(option.format(scene=scene.root) for option in request["options"])]
+        if request["guards"]:
+            walls += ["--policy", scene.root / "guards.yaml"]
+        return [str(self.brig), "run", "--isolation", request["mode"], *map(str, walls), "--", *probe]
 
     def environment(self, request, scene):
         return {
@@ -396,6 +455,7 @@ class Stage:
     def start(self, request, scene):
         inherits = request["name"].startswith("inherited_")
         secret = os.open(scene.folder("outside") / "secret", os.O_RDONLY)
+        folder = os.open(scene.folder("outside"), os.O_RDONLY)
         master, slave = pty.openpty() if request["tty"] else (None, None)
         family = {"stdin_udp": socket.AF_INET, "stdin_unix": socket.AF_UNIX}.get(request["name"])
         given = socket.socket(family, socket.SOCK_DGRAM) if family else subprocess.DEVNULL
@@ -403,6 +463,7 @@ class Stage:
         def prepare():
             if inherits:
                 os.dup2(secret, CALLER_DESCRIPTOR)
+                os.dup2(folder, CALLER_FOLDER)
                 signal.signal(signal.SIGUSR2, signal.SIG_IGN)
                 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
                 resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -419,8 +480,9 @@ class Stage:
             stdout=subprocess.PIPE if slave is None else subprocess.DEVNULL,
             stderr=subprocess.PIPE, cwd=scene.folder("work"), start_new_session=True,
             env=self.environment(request, scene), preexec_fn=prepare,
-            pass_fds=(CALLER_DESCRIPTOR,) if inherits else (), close_fds=True)
+            pass_fds=(CALLER_DESCRIPTOR, CALLER_FOLDER) if inherits else (), close_fds=True)
         os.close(secret)
+        os.close(folder)
         if family:
             given.close()
         return process, master, slave
@@ -465,11 +527,11 @@ class Stage:
 
     def left(self, scene, request):
         """Who is still there. Children of a control, and the keeper, get a moment to end."""
-        for _ in range(20):
+        for _ in range(100):
             left = scene.others()
-            if not left or (request["mode"] == "jail" and not all("brig" in name for name in left)):
+            if not left or (request["mode"] != "control" and not all("brig" in name for name in left)):
                 break
-            time.sleep(0.01)
+            time.sleep(0.002)
         return left
 
     def restore(self):

@@ -14,7 +14,7 @@ BUILD = Path(os.environ.get("BRIG_BUILD", HERE.parents[1] / "build-test")).resol
 TEST_USER = "brigtest"
 NAMESPACES = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]
 
-score = {"walls": {}, "absent": {}, "limits": set()}
+score = {"walls": {}, "absent": {}, "limits": {}}
 
 
 class StageClient:
@@ -27,9 +27,9 @@ class StageClient:
             stdout=subprocess.PIPE, text=True, env={**os.environ, "ATTACK_BASE": self.base})
 
     def ask(self, name, mode, options=(), without=()):
-        """Sends a request, unless that was done before; the answer comes later."""
+        """Sends a request, unless that was done before; the answer comes later. mode: "control" or a tier."""
         request = {"name": name, "mode": mode, "options": list(options), "without": list(without),
-                   "tty": name.startswith("tty_")}
+                   "tty": name.startswith("tty_"), "guards": name.startswith(("guard_", "protected_", "hidden_"))}
         line = json.dumps(request)
         if line not in self.answers and line not in self.asked:
             self.asked.append(line)

@@ -2,70 +2,15 @@
 
 import json
 import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
-from stage_client import BUILD, make_user
-
-BRIG = BUILD / "brig"
+from ground import processes_with
 
 
-class Ground:
-    """A folder with a canary outside, a writable folder and one for temporary files, and brig to run there."""
-
-    def __init__(self, root, user):
-        self.root, self.user = root, user
-        self.work, self.outside, self.temporary = root / "work", root / "outside", root / "tmp"
-        for path in (self.work, self.outside, self.temporary):
-            path.mkdir()
-        self.canary = self.outside / "canary"
-        self.canary.write_text("alive")
-        for path in (root, *root.rglob("*")):
-            os.chown(path, user.pw_uid, user.pw_gid)
-
-    def prepare(self):
-        os.setgroups([])
-        os.setresgid(*[self.user.pw_gid] * 3)
-        os.setresuid(*[self.user.pw_uid] * 3)
-
-    def run(self, *arguments, timeout=30):
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(self.root), "TMPDIR": str(self.temporary),
-                       "LANG": "C.UTF-8", "ASAN_OPTIONS": "detect_leaks=0"}
-        return subprocess.run([BRIG, "run", *map(str, arguments)], cwd=self.work, env=environment, text=True,
-                              capture_output=True, preexec_fn=self.prepare, timeout=timeout)
-
-    def sh(self, script, *options, **keywords):
-        return self.run("--allow-write", self.work, *options, "--", "/bin/sh", "-c", script, **keywords)
-
-    def intact(self):
-        return self.canary.read_text() == "alive" and sorted(self.outside.iterdir()) == [self.canary]
-
-
-@pytest.fixture(params=["root", "user"])
-def ground(request):
-    if os.geteuid() != 0:
-        pytest.skip("needs root to change to another user: run the tests as root or with sudo")
-    user = pwd.getpwnam("root") if request.param == "root" else make_user()
-    root = Path(tempfile.mkdtemp(prefix="brig-scene-", dir="/var/tmp"))
-    yield Ground(root, user)
-    shutil.rmtree(root)
-
-
-def processes_with(mark):
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
-                    found.append(entry.name)
-            except OSError:
-                pass
-    return found
+@pytest.fixture(params=["process", "container"])
+def tier(request):
+    return request.param
 
 
 HOSTILE_FOLDER = """

@@ -239,6 +239,28 @@ ALLOWED(twin_processes, "start processes, threads and programs")
 		cannot("a thread and a program");
 }
 
+/* Each is left behind by its parent at once, and has to be reaped by whoever gets it. */
+ALLOWED(twin_orphans, "start twenty thousand orphans, one after the other")
+{
+	for (int i = 0; i < 20000; i++) {
+		pid_t pid = vfork();
+		int status;
+
+		if (pid == 0) {
+			if (vfork() == 0)
+				_exit(0);
+			_exit(0);
+		}
+		/* Those that wait to be reaped count: a moment for that. */
+		if (pid < 0 && errno == EAGAIN) {
+			usleep(1000);
+			continue;
+		}
+		need(pid, "vfork");
+		need(waitpid(pid, &status, 0), "wait");
+	}
+}
+
 ALLOWED(twin_limits, "use less than granted")
 {
 	char *data =
