@@ -577,6 +577,8 @@ static int prepare(struct facts *facts, struct err *err)
 	tj->guarded = view.guarded;
 	tj->overlays = view.overlays;
 	r = prepare_filter(request, tj, err);
+	if (hook_without("limits"))
+		tj->jail.rlimit_count = 0;
 	if (r == 0)
 		report_walls(facts, &view, request);
 	return r;
