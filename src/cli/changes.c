@@ -31,24 +31,48 @@ static bool is_tar(const char *path)
 	return str_ends(path, ".tar");
 }
 
-int changes_check(struct run_changes *wanted, const struct policy *policy, struct err *err)
+/* Before anything runs: hours of work should not end here. */
+static int check_destination(const char *path, struct err *err)
 {
+	_cleanup_free_ char *parent = strdup(path);
+	char *slash = parent ? strrchr(parent, '/') : NULL;
 	struct stat st;
 
+	if (!parent)
+		return -ENOMEM;
+	if (path[0] == '\0')
+		return err_set(err, -EINVAL, "--export: the name is empty");
+	if (lstat(path, &st) == 0)
+		return err_set(err, -EEXIST, "--export: \"%s\" exists already: name a new one",
+			       path);
+	if (errno != ENOENT)
+		return err_errno(err, -errno, "--export: \"%s\"", path);
+	if (slash)
+		slash[slash == parent] = '\0';
+	if (access(slash ? parent : ".", W_OK | X_OK) < 0)
+		return err_errno(err, -errno, "--export: nothing can be made in \"%s\"",
+				 slash ? parent : ".");
+	return 0;
+}
+
+int changes_check(struct run_changes *wanted, const struct tier *tier, const struct policy *policy,
+		  struct err *err)
+{
+	int r = 0;
+
+	if (changes_are_wanted(wanted) && tier->isolation != ISOLATION_CONTAINER)
+		return err_set(err, -EOPNOTSUPP,
+			       "--diff, --commit and --export need the container tier");
 	if ((wanted->diff || wanted->commit) && !has_overlay(policy))
 		return err_set(
 			err, -EINVAL,
 			"--%s needs a folder whose changes are kept apart: add --overlay PATH",
 			wanted->diff ? "diff" : "commit");
-	if (wanted->export && wanted->export[0] == '\0')
-		return err_set(err, -EINVAL, "--export: the name is empty");
-	/* Before anything runs: hours of work should not end here. */
-	if (wanted->export && lstat(wanted->export, &st) == 0)
-		return err_set(err, -EEXIST, "--export: \"%s\" exists already: name a new one",
-			       wanted->export);
-	if (clock_gettime(CLOCK_REALTIME_COARSE, &wanted->started) < 0)
+	if (wanted->export)
+		r = check_destination(wanted->export, err);
+	if (r == 0 && clock_gettime(CLOCK_REALTIME_COARSE, &wanted->started) < 0)
 		return err_errno(err, -errno, "cannot read the clock");
-	return 0;
+	return r;
 }
 
 static int open_upper(const struct tier_jail *tj, size_t number)

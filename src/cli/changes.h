@@ -10,6 +10,7 @@
 #include "data/node.h"
 #include "policy/policy.h"
 #include "tier/jail.h"
+#include "tier/tier.h"
 
 struct run_changes {
 	bool diff, commit;
@@ -23,8 +24,8 @@ static inline bool changes_are_wanted(const struct run_changes *wanted)
 }
 
 /* Before the start: refuses what cannot be done later. */
-[[nodiscard]] int changes_check(struct run_changes *wanted, const struct policy *policy,
-				struct err *err);
+[[nodiscard]] int changes_check(struct run_changes *wanted, const struct tier *tier,
+				const struct policy *policy, struct err *err);
 
 /*
  * After the end. Prints to standard output and error, or, for --json, adds "changes" and "commit"

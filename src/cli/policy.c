@@ -135,7 +135,7 @@ static void explain_start(const struct policy *policy)
 		return;
 	}
 	printf("  %s tier (%s)\n", isolation_names[tier->isolation], why);
-	if (narrower)
+	if (narrower && tier->isolation == ISOLATION_PROCESS)
 		printf("  refused there: \"%s\" (%s) lies inside \"%s\" (%s), which the process "
 		       "tier cannot "
 		       "express\n",

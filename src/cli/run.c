@@ -376,7 +376,7 @@ static int run_policy(struct run *run, const struct policy *policy, const struct
 	};
 	int r = tier_choose(policy, &request.tier, &why, err);
 
-	r = r < 0 ? r : changes_check(&run->changes, policy, err);
+	r = r < 0 ? r : changes_check(&run->changes, request.tier, policy, err);
 	/* Only where somebody reads it: the canonical form costs as much as the walls. */
 	if (r == 0 && (run->json || run->verbose))
 		r = policy_digest(policy, result.policy);

@@ -23,6 +23,7 @@
 #ifndef LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF
 #define LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF (1U << 0)
 #endif
+#define ABI_MOVES 2
 #define ABI_SCOPE 6
 #define ABI_LOG   7
 
@@ -128,6 +129,11 @@ void probe_landlock(const struct probe *probe, enum host_feature feature, struct
 	(void)feature;
 	if (abi <= 0) {
 		landlock_absent(fact);
+		return;
+	}
+	if (abi < ABI_MOVES) {
+		fact_missing(fact, "a kernel from 5.19 on",
+			     "ABI %d: it forbids to move files between directories", abi);
 		return;
 	}
 	r = probe_in_child(try_landlock, &abi, &answer);

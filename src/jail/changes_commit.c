@@ -143,6 +143,18 @@ static bool is_refused(const struct commit *commit, const struct change *change)
 	return !S_ISREG(change->new_mode) && !S_ISDIR(change->new_mode);
 }
 
+/* A file that came from the lower layer, which does not have it any more. */
+static bool was_copied_up(const struct commit *commit, const char *path)
+{
+	const char *name;
+	_cleanup_close_ int parent = tree_open_parent(commit->upper, path, &name), fd = -EBADF;
+
+	if (parent >= 0)
+		fd = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0 && (fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0 ||
+			   fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0);
+}
+
 /* Looks at what a change is about to replace or remove. Notes a conflict, or remembers what was
  * seen. */
 static int look(struct commit *commit, size_t i)
@@ -154,6 +166,10 @@ static int look(struct commit *commit, size_t i)
 	struct stat st;
 	int r;
 
+	if (!path && S_ISREG(change->new_mode) && was_copied_up(commit, change->path)) {
+		seen->left_alone = true;
+		return note(commit, CHANGE_CONFLICT, change->path, "was removed on the host");
+	}
 	if (!path)
 		return 0;
 	seen->left_alone = true;

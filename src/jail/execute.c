@@ -526,7 +526,7 @@ static int do_grant(struct executor *ex, const struct op *op)
 	int r;
 
 	if (target < 0)
-		return target;
+		return op->is_optional && target == -ENOENT ? 0 : target;
 	if (ex->grants.fd < 0) {
 		r = landlock_open(LANDLOCK_FILES | LANDLOCK_BEHIND_MOUNTS, &ex->grants, NULL);
 		if (r < 0)

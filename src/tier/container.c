@@ -129,7 +129,7 @@ static int map_rule(struct facts *facts, const struct path_rule *rule, int fd,
 		return 0;
 	}
 	/* What everybody may read can still be read. */
-	if (rule->access == ACCESS_READ && (r == -EINVAL || r == -EPERM)) {
+	if (rule->access == ACCESS_READ && r == -EINVAL) {
 		facts->unmapped++;
 		return 0;
 	}
@@ -219,17 +219,32 @@ static bool look_at_system(struct facts *facts, const struct path_rule *rule, st
 	return true;
 }
 
-/* Nothing around it is open, so there is nothing to close. */
-static bool is_closed_anyway(const struct path_rules *rules, const struct path_rule *rule)
+/* What the rules say about the directory that a rule's path is in. */
+static enum access access_around(const struct path_rules *rules, const struct path_rule *rule)
 {
 	const struct path_rule *around;
 	char parent[PATH_MAX];
 	const char *slash = strrchr(rule->path, '/');
 
-	if (rule->access != ACCESS_NONE || !slash || slash == rule->path)
-		return false;
+	if (!slash || slash == rule->path)
+		return ACCESS_NONE;
 	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - rule->path), rule->path);
-	return policy_path_access(rules, parent, &around) == ACCESS_NONE;
+	return policy_path_access(rules, parent, &around);
+}
+
+/* Nothing around it is open, so there is nothing to close. */
+static bool is_closed_anyway(const struct path_rules *rules, const struct path_rule *rule)
+{
+	return rule->access == ACCESS_NONE && strrchr(rule->path, '/') != rule->path &&
+	       access_around(rules, rule) == ACCESS_NONE;
+}
+
+/* A rule that takes rights away from what the sandbox could change otherwise. */
+static bool is_inside_writable(const struct path_rules *rules, const struct path_rule *rule)
+{
+	enum access around = access_around(rules, rule);
+
+	return around >= ACCESS_OVERLAY && rule->access < around;
 }
 
 static int look_at_rule(struct facts *facts, const struct path_rule *rule, struct err *err)
@@ -246,6 +261,12 @@ static int look_at_rule(struct facts *facts, const struct path_rule *rule, struc
 
 	if (is_closed_anyway(rules, rule))
 		return 0;
+	/* A link that the sandbox could have made leads nowhere: it stays as it is. */
+	if (is_inside_writable(rules, rule)) {
+		r = add_link(facts, rule);
+		if (r != -EINVAL)
+			return r;
+	}
 	if (look_at_system(facts, rule, &vr))
 		return add_rule(facts, vr);
 	fd = files_open_rule(rules, rule, path, err);

@@ -128,6 +128,9 @@ int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj
 	int r;
 
 	tier_jail_init(request, tj);
+	if (request->policy->image && !str_equal(request->policy->image, "host"))
+		return err_set(err, -EOPNOTSUPP,
+			       "an image needs the container tier (--isolation container)");
 	make_plan(tj);
 	r = plan_failed(&tj->plan);
 	r = r < 0 ? r : scratch_make(request->temporary, request->id, &tj->jail.scratch, err);

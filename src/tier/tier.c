@@ -120,7 +120,8 @@ const struct tier *tier_instead(const struct policy *policy, const struct tier *
 		return NULL;
 	for (size_t i = 0; i < tier_count; i++)
 		if (tiers[i].prepare && tiers[i].isolation < failed->isolation &&
-		    tiers[i].isolation >= floor)
+		    tiers[i].isolation >= floor &&
+		    tier_missing(&tiers[i], host) == HOST_FEATURE_COUNT)
 			return &tiers[i];
 	return NULL;
 }

@@ -651,7 +651,8 @@ static void bind_plain_rule(struct view *v, const struct view_rule *rule)
 				    .is_sealed = is_below(rule->path, "/etc") && !v->rq->image });
 }
 
-static void grant(struct view *v, const char *path, bool is_directory, enum landlock_grant rights)
+static void grant(struct view *v, const char *path, bool is_directory, enum landlock_grant rights,
+		  bool is_optional)
 {
 	static const char *const names[] = { [LANDLOCK_READ] = "read and execute",
 					     [LANDLOCK_WRITE] = "write",
@@ -661,7 +662,8 @@ static void grant(struct view *v, const char *path, bool is_directory, enum land
 			    .target = inner(path),
 			    .value = rights,
 			    .text = names[rights],
-			    .is_directory = is_directory });
+			    .is_directory = is_directory,
+			    .is_optional = is_optional });
 }
 
 /* The second wall: mounts say what is there, Landlock what may be done with it. */
@@ -672,19 +674,21 @@ static void grant_all(struct view *v)
 	/* A domain for files would keep a sandbox inside from mounting anything. */
 	if (rq->is_nested || rq->without_landlock)
 		return;
-	grant(v, "/", true, rq->image ? LANDLOCK_WRITE : LANDLOCK_READ);
-	grant(v, "/proc", true, LANDLOCK_WRITE);
-	grant(v, "/dev", true, LANDLOCK_WRITE_DEVICE);
+	grant(v, "/", true, rq->image ? LANDLOCK_WRITE : LANDLOCK_READ, false);
+	grant(v, "/proc", true, LANDLOCK_WRITE, false);
+	grant(v, "/dev", true, LANDLOCK_WRITE_DEVICE, false);
 	for (size_t i = 0; i < ARRAY_SIZE(shares) && !rq->image; i++)
 		if (!shares[i].is_made_up)
-			grant(v, shares[i].path, true, LANDLOCK_WRITE);
+			/* A rule may have put something else in its place. */
+			grant(v, shares[i].path, true, LANDLOCK_WRITE, true);
 	for (size_t i = 0; i < rq->rule_count; i++) {
 		const struct view_rule *rule = &rq->rules[i];
 
 		if (rule->kind != VIEW_ABSENT && rule->kind != VIEW_LINK && !is_left_out(v, rule) &&
 		    rule->access >= ACCESS_OVERLAY)
 			grant(v, rule->path, rule->kind == VIEW_DIRECTORY,
-			      rule->kind == VIEW_DEVICE ? LANDLOCK_WRITE_DEVICE : LANDLOCK_WRITE);
+			      rule->kind == VIEW_DEVICE ? LANDLOCK_WRITE_DEVICE : LANDLOCK_WRITE,
+			      false);
 	}
 }
 

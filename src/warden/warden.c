@@ -205,7 +205,8 @@ static void on_news(struct warden *w, const struct keeper_event *event)
 		w->tj->store = event->descriptor;
 		return;
 	case KEEPER_STARTED:
-		w->first = event->pid;
+		/* A number of another pid namespace means nothing here; the group in front is it. */
+		w->first = w->tj->is_contained ? tcgetpgrp(w->terminal.master) : event->pid;
 		break;
 	case KEEPER_FAILED:
 		w->failure = *event;
@@ -254,7 +255,9 @@ static void keeper_lost(struct warden *w)
 	if (w->phase == PHASE_FINISHED)
 		return;
 	(void)!cgroup_kill(&w->tj->jail.cgroup);
-	(void)!descendants_kill(OVERDUE_MS);
+	/* A pid namespace has died with it; and the janitor is a child of ours. */
+	if (!w->tj->is_contained)
+		(void)!descendants_kill(OVERDUE_MS);
 	(void)!scratch_remove(&w->tj->jail.scratch);
 	w->phase = PHASE_FINISHED;
 	w->phase_deadline = now_ms() + DRAIN_MS;
@@ -503,14 +506,20 @@ static void explain_exec(struct warden *w, const char *program, int code, struct
 {
 	_cleanup_free_ char *real = find_program(program, w->search);
 	const struct path_rule *rule;
+	/* In a container what the policy closes is not there; in an image it may be anything. */
+	bool is_hidden =
+		w->tj->is_contained && code == -ENOENT && real && access(real, X_OK) == 0 &&
+		(!w->request->policy->image || str_equal(w->request->policy->image, "host")) &&
+		policy_path_access(&w->request->policy->fs, real, &rule) == ACCESS_NONE;
 
-	if (code == -ENOENT || code == -ENOTDIR)
+	if ((code == -ENOENT || code == -ENOTDIR) && !is_hidden)
 		err_set(err, code,
 			strchr(program, '/') ? "\"%s\" does not exist"
 					     : "\"%s\" was not found in PATH",
 			program);
-	else if (code != -EACCES || !real || access(real, X_OK) < 0 ||
-		 policy_path_access(&w->request->policy->fs, real, &rule) != ACCESS_NONE)
+	else if (!is_hidden &&
+		 (code != -EACCES || !real || access(real, X_OK) < 0 ||
+		  policy_path_access(&w->request->policy->fs, real, &rule) != ACCESS_NONE))
 		err_errno(err, code, "cannot execute \"%s\"", program);
 	else {
 		err_set(err, code,

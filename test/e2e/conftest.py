@@ -1,8 +1,14 @@
 """Fixtures of the end-to-end tests.
 
 The program under test is $BRIG, or build-test/brig. As root every test runs twice, as root and as an ordinary user
-that is made for the purpose; otherwise once, as whoever runs the tests. Every test has folders of its own below a
-temporary root, and after each of them nothing may be left: no process, no folder, no cgroup, no sanitizer report.
+that is made for the purpose; otherwise once, as whoever runs the tests. And it runs once in each tier, unless it is
+marked with the one that it is about:
+
+    @pytest.mark.tier("container")      the default of "brig run", which gets no flag for it
+    @pytest.mark.tier("process")        "--isolation process" is put behind every "run"
+
+Every test has folders of its own below a temporary root, and after each of them nothing may be left: no process, no
+folder, no cgroup, no sanitizer report.
 """
 
 import json
@@ -20,11 +26,20 @@ import pytest
 import harness
 
 USER = "brigtest"
+TIERS = ["process", "container"]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "tier(name): the test is about this tier, or needs no other")
 
 
 def pytest_generate_tests(metafunc):
+    """The nearest mark counts: a function's own, else its file's."""
     if "who" in metafunc.fixturenames:
         metafunc.parametrize("who", ["root", "user"] if os.geteuid() == 0 else ["user"], indirect=True)
+    if "tier" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("tier")
+        metafunc.parametrize("tier", mark.args if mark else TIERS, indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -78,11 +93,16 @@ def who(request, accounts):
 
 
 @pytest.fixture
-def brig(request, who, exe, version):
+def tier(request):
+    return request.param
+
+
+@pytest.fixture
+def brig(request, who, tier, exe, version):
     """brig as one user in folders of its own, and the proof that it leaves nothing."""
     name = re.sub(r"\W+", "-", request.node.originalname)[:40]
     folder = exe.parent / f"{name}-{uuid.uuid4().hex[:8]}"
-    brig = harness.Brig(who, exe, folder, version)
+    brig = harness.Brig(who, tier, exe, folder, version)
     yield brig
     try:
         harness.wait_until(lambda: not brig.leftovers(), lambda: f"left behind: {brig.leftovers()}", 10)
@@ -91,7 +111,6 @@ def brig(request, who, exe, version):
     finally:
         for pid in harness.processes_of(brig):
             harness.kill(pid)
-        brig.births.close()
         remove(folder)
 
 

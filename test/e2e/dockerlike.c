@@ -5,8 +5,8 @@
  *	dockerlike COMMAND [ARGUMENT...]
  *
  * Refused with EPERM: unshare, setns, mount and its family, clone with a new namespace,
- *pidfd_getfd, keyctl and its family, bpf, perf_event_open. clone3 gets ENOSYS, as Docker does for a
- *caller without CAP_SYS_ADMIN, because its flags lie in memory where a filter cannot see them.
+ * pidfd_getfd, keyctl and its family, bpf, perf_event_open. clone3 gets ENOSYS, as Docker does for a
+ * caller without CAP_SYS_ADMIN, because its flags lie in memory where a filter cannot see them.
  */
 #define _GNU_SOURCE
 

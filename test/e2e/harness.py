@@ -4,11 +4,9 @@ Nothing here trusts what a sandbox prints: processes are found in /proc by a mar
 cgroups are looked up on the host.
 """
 
-import ctypes
 import json
 import os
 import signal
-import struct
 import subprocess
 import time
 from dataclasses import dataclass
@@ -69,45 +67,22 @@ class Done:
         return self.err.decode()
 
 
-class Births:
-    """The names that are ever made in a folder, by inotify: a sandbox's folder and its cgroup have the same."""
-
-    IN_CREATE = 0x100
-
-    def __init__(self, folder):
-        libc = ctypes.CDLL(None, use_errno=True)
-        self.fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(folder), self.IN_CREATE) < 0:
-            raise OSError(ctypes.get_errno(), "inotify")
-        self.found = set()
-
-    def names(self):
-        while True:
-            try:
-                events = os.read(self.fd, 65536)
-            except BlockingIOError:
-                return self.found
-            while events:
-                length = struct.unpack("iIII", events[:16])[3]
-                self.found.add(os.fsdecode(events[16:16 + length].rstrip(b"\0")))
-                events = events[16 + length:]
-
-    def close(self):
-        os.close(self.fd)
-
-
 class Brig:
     """One user, one working directory, one TMPDIR, one home: all of them belong to a single test."""
 
-    def __init__(self, who, exe, folder, version):
-        self.who, self.exe, self.folder, self.version = who, exe, folder, version
+    def __init__(self, who, tier, exe, folder, version):
+        self.who, self.tier, self.exe, self.folder, self.version = who, tier, exe, folder, version
         who.mkdir(folder)
         self.work = who.mkdir(folder / "work")
         self.tmp = who.mkdir(folder / "tmp", 0o700)
         self.home = who.mkdir(folder / "home", 0o700)
         self.log = who.mkdir(folder / "log", 0o700)
-        self.births = Births(self.tmp)
+        self.cgroups = cgroups()
         self.schemas = {}
+
+    @property
+    def is_container(self):
+        return self.tier == "container"
 
     def env(self, more=None):
         sanitizer = f"detect_leaks=1:abort_on_error=0:log_path={self.log}/sanitizer"
@@ -122,8 +97,23 @@ class Brig:
                 env[name] = str(value)
         return env
 
+    @property
+    def tier_options(self):
+        """The container tier is the default, and stays untold so that the default is what is tested."""
+        return [] if self.is_container else ["--isolation", self.tier]
+
+    def words(self, *args):
+        """Arguments with the tier of this test behind "run"."""
+        words = [a if isinstance(a, bytes) else str(a) for a in args]
+        return [words[0], *self.tier_options, *words[1:]] if words[:1] == ["run"] else words
+
+    @property
+    def typed(self):
+        """What a person types at a shell: brig run, in the tier of this test."""
+        return " ".join([str(self.exe), "run", *self.tier_options])
+
     def command(self, *args):
-        return [*self.who.prefix(), str(self.exe), *[a if isinstance(a, bytes) else str(a) for a in args]]
+        return [*self.who.prefix(), str(self.exe), *self.words(*args)]
 
     def start(self, *args, env=None, cwd=None, before=(), **popen):
         """Starts brig without waiting. before: a command that is put in front of it."""
@@ -179,7 +169,7 @@ class Brig:
         """What should not be there when everything is over."""
         found = [f"process {pid}: {cmdline(pid)!r}" for pid in processes_of(self)]
         found += [f"folder {p}" for p in self.tmp.glob("brig-*")]
-        found += [f"cgroup {path}" for path in cgroups() if os.path.basename(path) in self.births.names()]
+        found += [f"cgroup {path}" for path in cgroups() - self.cgroups if is_empty_cgroup(path)]
         return found
 
 
@@ -215,13 +205,23 @@ def environ(pid):
         return b""
 
 
+def runs(pid, exe):
+    """By what the program is, not by its name: a keeper in a root of its own has another one."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", exe)
+    except OSError:
+        return False
+
+
 def processes_of(brig):
-    """Processes of a test: their program, working directory or environment lies in its folder."""
+    """Processes of a test: they run its brig (the keeper of a container, and nothing inside outlives that), or their
+    working directory or environment lies in its folder."""
     folder = str(brig.folder)
     return [
         pid for pid in pids()
         if pid != os.getpid() and state(pid) != "Z"
-        and ((link(pid, "cwd") + "/").startswith(folder + "/") or os.fsencode(folder) in environ(pid))
+        and (runs(pid, brig.exe) or (link(pid, "cwd") + "/").startswith(folder + "/")
+             or os.fsencode(folder) in environ(pid))
     ]
 
 
@@ -230,17 +230,48 @@ def marked(mark):
     return [pid for pid in pids() if os.fsencode(mark) in cmdline(pid) and not link(pid, "exe").endswith("/brig")]
 
 
+def descendants(pid):
+    """All processes below one, children first."""
+    found = []
+    for child in children(pid):
+        found += [child, *descendants(child)]
+    return found
+
+
+def children(pid):
+    try:
+        return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def status(pid):
+    """/proc/PID/status as a map."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
+
+
 def keeper_of(pid):
     """The keeper is brig's only child that still runs brig's program."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return next((int(c) for c in children if Path(f"/proc/{c}/comm").read_text() == "brig-keeper\n"), None)
+    return next((c for c in children(pid) if Path(f"/proc/{c}/comm").read_text() == "brig-keeper\n"), None)
 
 
 def cgroups():
+    """Those of sandboxes; without what is made below the cgroups of other sessions on this machine."""
+    own = [line.split(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines()]
     found = set()
     for folder, names, _ in os.walk("/sys/fs/cgroup"):
-        found |= {os.path.join(folder, name) for name in names if name.startswith("brig-")}
+        if any(folder.endswith(path) for path in own) or folder.count("/") <= 4:
+            found |= {os.path.join(folder, name) for name in names if name.startswith("brig-")}
     return found
+
+
+def is_empty_cgroup(path):
+    """One with processes belongs to a sandbox that runs: of somebody else, or found by its processes."""
+    try:
+        return not Path(path, "cgroup.procs").read_text()
+    except OSError:
+        return False
 
 
 def wait_until(question, what, timeout=20):

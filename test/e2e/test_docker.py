@@ -1,10 +1,16 @@
-"""brig inside a default Docker container: no namespaces, no mounts, no cgroup that can be written."""
+"""brig inside a default Docker container: no namespaces, no mounts, no cgroup that can be written.
+
+The container tier cannot be had there, and the process tier takes over, in words."""
 
 import json
 import signal
 import subprocess
 
+import pytest
+
 import harness
+
+pytestmark = pytest.mark.tier("container")  # as a person types it: without naming a tier
 
 
 def inside(brig, helper):
@@ -30,6 +36,31 @@ def test_a_command_runs_behind_every_wall(brig, helper):
     assert (result["exit_code"], result["stdout"]) == (7, "ran\n")
     assert not (brig.work / "x").exists()
     assert {"files", "signals", "syscalls", "network", "privileges"} <= {w["name"] for w in result["enforcement"]}
+    assert result["isolation"] == "process"
+
+
+def test_the_weaker_tier_is_taken_in_one_line(brig, helper):
+    done = brig.run("--", "echo", "ran", **inside(brig, helper))
+    assert (done.code, done.out) == (0, b"ran\n")
+    assert done.error.startswith("brig: process tier instead of container: ") and done.error.count("\n") == 1
+    assert "user namespaces" in done.error
+
+
+def test_who_asks_for_the_container_tier_is_told_the_remedy(brig, helper):
+    for options in (["--isolation", "container"], ["--floor", "container"]):
+        said = brig.refused("run", *options, "--", "touch", brig.tmp / "canary", **inside(brig, helper))
+        assert "container tier needs user namespaces" in said and "--isolation process" in said
+    assert not (brig.tmp / "canary").exists()
+
+
+@pytest.mark.parametrize("options", [["--overlay", "."], ["--allow", "nested"], ["--image", "/"],
+                                     ["--allow-write", ".", "--deny", "sub"]], ids=lambda o: o[0])
+def test_what_only_a_container_holds_is_refused_there(brig, helper, options):
+    """The weaker tier takes over what it can hold, and nothing else."""
+    brig.who.mkdir(brig.work / "sub")
+    done = brig.run(*options, "--", "touch", "canary", **inside(brig, helper))
+    assert done.code == 125 and "container tier" in done.error
+    assert not (brig.work / "canary").exists()
 
 
 def test_limits_hold_without_a_cgroup(brig, helper):
@@ -48,9 +79,10 @@ def test_the_whole_tree_ends(brig, helper, mark):
 
 
 def test_doctor_finds_process_ready_and_says_what_the_container_tier_lacks(brig, helper):
+    """The default tier is not ready, and the status says so."""
     done = brig("doctor", "--json", **inside(brig, helper))
     report = json.loads(done.out)
-    assert done.code == 0 and report["ready"]
+    assert done.code == 1 and not report["ready"]
     tiers = {t["tier"]: t for t in report["tiers"]}
     assert tiers["process"]["state"] == "ready"
     facts = {f["name"]: f for f in report["host"]}

@@ -4,7 +4,7 @@ import pytest
 
 import harness
 
-# What is made to fail, and what the line must name.
+# What is made to fail, and what the line must name. This is the list of the process tier; test_container.py has its own.
 STEPS = [
     ("landlock_create_ruleset=38", "landlock_create_ruleset"),
     ("landlock_abi=38", "no Landlock"),
@@ -24,6 +24,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.tier("process")
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["plain", "json"])
 @pytest.mark.parametrize("fail,words", STEPS, ids=[s[0] for s in STEPS])
 def test_a_step_that_fails_refuses_the_start(brig, hooks, fail, words, json):
@@ -40,12 +41,14 @@ def test_the_canary_is_touched_when_nothing_fails(brig):
     assert (out / "canary").exists()
 
 
+@pytest.mark.tier("process")
 @pytest.mark.parametrize("fail", ["seccomp=22", "landlock_restrict_self=1", "capset=1", "close_range=38"])
 def test_with_limits_the_cgroup_goes_too(brig, hooks, fail):
     said = brig.refused("run", "--memory", "100M", "--cpu-time", "10s", "--", "true", env={"BRIG_TEST_FAIL": fail})
     assert said
 
 
+@pytest.mark.tier("process")
 def test_signals_can_be_given_up_by_name_and_the_report_says_so(brig, hooks):
     old = {"BRIG_TEST_FAIL": "landlock_abi=5"}
     assert "--weaken signals" in brig.refused("run", "--", "true", env=old)
@@ -65,11 +68,13 @@ def test_a_weakened_sandbox_still_ends_as_a_whole(brig, mark):
     assert not harness.marked(mark)
 
 
+@pytest.mark.tier("container")
 def test_no_file_can_weaken(brig):
     brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [base]\nweaken: [signals]\n")
     assert "unknown key" in brig.refused("run", "--policy", "p.yaml", "--", "true")
 
 
+@pytest.mark.tier("container")
 def test_nothing_else_can_be_given_up(brig):
     for name in ("files", "syscalls", "network", "all", ""):
         assert "cannot be given up" in brig.refused("run", "--weaken", name, "--", "true")

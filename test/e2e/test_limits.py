@@ -1,6 +1,8 @@
 """Limits: by cgroup where one can be had, else by what an ordinary process can get; never a shrug."""
 
 import json
+import os
+import subprocess
 
 import pytest
 
@@ -25,7 +27,10 @@ def test_the_report_names_the_mechanism_of_every_limit(brig):
                                                              "pids": "rlimit"}[name]
         assert expected in wall(result, name)["mechanism"]
     assert "512M" in wall(result, "memory")["value"]
-    assert "not bounded" in wall(result, "disk")["value"]
+    if brig.is_container:
+        assert "1G" in wall(result, "disk")["value"] and "not bounded" not in wall(result, "disk")["value"]
+    else:
+        assert "not bounded" in wall(result, "disk")["value"]
 
 
 def test_open_files_are_limited(brig):
@@ -46,6 +51,61 @@ def test_a_file_ends_at_the_disk_limit(brig):
     out = brig.who.mkdir(brig.work / "out")
     brig.run("--disk", "64K", "--allow-write", out, "--", "sh", "-c", "head -c 1000000 /dev/zero > out/file")
     assert (out / "file").stat().st_size == 65536
+
+
+@pytest.mark.tier("container")
+@pytest.mark.parametrize("where", ["~", "/tmp", "/dev/shm", "overlay"])
+def test_the_disk_limit_bounds_the_sum_of_a_containers_own_files(brig, where):
+    """Many small files, each far below the limit. The reason is the kernel's fact: the store is full."""
+    folder = "." if where == "overlay" else where
+    options = ["--overlay", "."] if where == "overlay" else []
+    script = f"cd {folder}; for i in 1 2 3 4 5 6 7 8 9; do head -c 20000 /dev/zero > f$i || exit 3; done; echo all"
+    result = brig.json("--disk", "64K", *options, "--", "sh", "-c", script)
+    assert result["exit_code"] == 3 and result["stdout"] == "" and "No space left" in result["stderr"]
+    assert result["reason"] == "disk"
+    fine = brig.json("--disk", "1M", *options, "--", "sh", "-c", script)
+    assert (fine["exit_code"], fine["reason"], fine["stdout"]) == (0, "exit", "all\n")
+    assert list(brig.work.iterdir()) == []
+
+
+@pytest.mark.tier("container")
+def test_many_empty_files_do_not_get_around_the_disk_limit(brig):
+    """Each needs memory of the machine, and none has a byte."""
+    code = ("import os\n"
+            "try:\n"
+            "  for i in range(2000000): os.close(os.open(f'/tmp/{i}', os.O_CREAT | os.O_WRONLY))\n"
+            "except OSError as e: print(e.errno)")
+    done = brig.python(code, options=["--disk", "64K", "--wall", "25s"])
+    assert done.out == b"28\n", done
+
+
+@pytest.mark.tier("container")
+def test_a_small_disk_is_enough_to_start(brig):
+    """The mount points of the rules live in the store too."""
+    done = brig.run("--disk", "64K", "--allow-write", ".", "--", "sh", "-c", "echo x > ~/f; cat ~/f")
+    assert done.out == b"x\n", done
+    for size in ("1", "4096", "16K"):
+        done = brig.run("--disk", size, "--", "true")
+        assert done.code == 0 or (done.code == 125 and done.error.count("\n") == 1 and ("disk" in done.error or "No space" in done.error)), done
+
+
+@pytest.mark.tier("container")
+def test_without_a_disk_limit_a_container_can_write(brig):
+    assert brig.run("--", "sh", "-c", "head -c 30000000 /dev/zero > ~/f; stat -c %s ~/f").out == b"30000000\n"
+
+
+@pytest.mark.tier("container")
+def test_files_of_a_container_count_as_its_memory(brig):
+    """Its own files are memory: by cgroup, or by the size of the store."""
+    result = brig.json("--memory", "64M", "--", "sh", "-c", "head -c 200000000 /dev/zero > /tmp/f; ls -l /tmp/f | wc -l; exit 3")
+    assert result["exit_code"] != 0 and (result["reason"] in ("memory", "disk") or "No space left" in result["stderr"]), result
+
+
+@pytest.mark.tier("container")
+def test_files_of_a_container_without_a_cgroup_are_bounded_by_the_memory_limit(brig, hooks):
+    script = "head -c 200000000 /dev/zero > /tmp/f; stat -c %s /tmp/f"
+    result = brig.json("--memory", "64M", "--", "sh", "-c", script, env=NO_CGROUP)
+    assert int(result["stdout"] or 0) <= 64 << 20
 
 
 def test_a_limit_above_the_callers_own_is_refused(brig):
@@ -72,6 +132,23 @@ def test_without_a_cgroup_cpus_are_fixed_and_fractions_refused(brig, hooks):
     assert "fraction" in said and "cgroup" in said
 
 
+@pytest.mark.tier("container")
+def test_without_a_cgroup_pids_count_only_the_sandbox(brig, hooks):
+    """In ids of its own; processes of the same user outside do not use the limit up."""
+    outside = [subprocess.Popen([*brig.who.prefix(), "/bin/sleep", "100"], cwd="/") for _ in range(12)]
+    try:
+        few = brig.json("--pids", "8", "--", "sh", "-c", "sleep 0.2 & sleep 0.2 & sleep 0.2 & wait; echo fine", env=NO_CGROUP)
+        assert (few["exit_code"], few["stdout"]) == (0, "fine\n")
+        assert "rlimit" in wall(few, "pids")["mechanism"]
+        many = brig.json("--pids", "8", "--", "sh", "-c", "for i in 1 2 3 4 5 6 7 8 9; do sleep 5 & done; echo no", env=NO_CGROUP)
+        assert "fork" in many["stderr"].lower() and many["stdout"] == ""
+    finally:
+        for process in outside:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.tier("process")
 def test_without_a_cgroup_pids_hold_for_a_user_and_are_refused_for_root(brig, hooks):
     if brig.who.is_root:
         said = brig.refused("run", "--pids", "10", "--", "touch", brig.tmp / "canary", env=NO_CGROUP)

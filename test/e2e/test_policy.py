@@ -9,6 +9,8 @@ import yaml
 
 import harness
 
+pytestmark = pytest.mark.tier("container")  # policies are read before a tier is chosen
+
 SHIPPED = ["agent", "base", "build", "node", "offline", "python"]
 
 # What is wrong, and what the one line about it must say: the place, and what would be right.
@@ -198,7 +200,10 @@ def test_explain_names_the_place_of_every_rule(brig):
 
 
 def test_explain_says_that_a_start_would_be_refused(brig):
-    assert "refused there" in brig("policy", "explain", "agent").text
+    """A container holds the narrower rules of agent, the process tier does not."""
+    assert "refused" not in brig("policy", "explain", "agent").text
+    brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [agent]\nisolation: process\n")
+    assert "refused there" in brig("policy", "explain", "p.yaml").text
     brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { allow: ['a.example:443'] }\n")
     assert "egress gate" in brig("policy", "explain", "p.yaml").text
 
@@ -256,6 +261,7 @@ def test_wide_extends_do_not_explode(brig):
 # narrowing
 
 
+@pytest.mark.tier("process", "container")
 def test_a_project_file_cannot_widen(brig):
     secret = brig.who.mkdir(brig.folder / "secret")
     brig.who.write(secret / "file", "secret")
@@ -267,6 +273,7 @@ def test_a_project_file_cannot_widen(brig):
     assert not (brig.work / "made").exists()
 
 
+@pytest.mark.tier("process", "container")
 def test_a_project_file_narrows(brig):
     other = brig.who.mkdir(brig.work / "other")
     brig.who.write(other / "file", "x")
@@ -281,11 +288,14 @@ def test_a_project_file_narrows(brig):
 
 def test_a_project_file_cannot_open_the_network_or_lower_the_floor(brig):
     brig.who.write(brig.work / ".brig.yaml", "version: 1\nextends: [base]\nnet: { allow: ['example.com:443'] }\n")
-    code = "import socket\ntry: socket.socket(); print('open')\nexcept OSError: print('closed')"
+    code = ("import socket\n"
+            "try: s = socket.socket(); s.settimeout(5); s.connect(('192.0.2.1', 443)); print('open')\n"
+            "except OSError: print('closed')")
     done = brig.python(code)
     assert done.code == 125 or done.out == b"closed\n"
     brig.who.write(brig.work / ".brig.yaml", "version: 1\nextends: [base]\nfloor: process\n")
-    assert "floor" in brig.refused("run", "--floor", "container", "--", "true")
+    assert "floor" in brig.refused("run", "--floor", "vm", "--", "true")
+    assert "below the policy's floor" in brig.refused("run", "--floor", "container", "--isolation", "process", "--", "true")
 
 
 def test_a_project_file_can_raise_the_floor(brig):
@@ -294,9 +304,11 @@ def test_a_project_file_can_raise_the_floor(brig):
     assert "below the policy's floor" in brig.refused("run", "--isolation", "process", "--", "true")
 
 
+@pytest.mark.tier("process", "container")
 def test_a_project_file_without_rules_closes_everything(brig):
+    """Also programs: they are closed, or in a container not there."""
     brig.who.write(brig.work / ".brig.yaml", "version: 1\n")
-    assert brig.run("--", "true").code == 126
+    assert brig.run("--", "true").code == (127 if brig.is_container else 126)
 
 
 # digests
@@ -372,7 +384,6 @@ def test_long_values_do_not_break_the_line(brig):
     ("net: { ask: ['a.example:443'] }", "net.ask needs approvals"),
     ("net: { publish: ['8080'] }", "net.publish needs the egress gate"),
     ("net: { inspect: true }", "net.inspect needs the egress gate"),
-    ("image: /srv/root", "image needs the container tier"),
     ("secrets: { T: { from: 'env:T' } }", "secrets needs the egress gate"),
     ("tools: { t: { isolate: call } }", "tools needs tool manifests"),
     ("record: all", "record needs the event stream"),
@@ -381,14 +392,12 @@ def test_long_values_do_not_break_the_line(brig):
     ("output: { max: 1M }", "output.max needs output scanning"),
     ("on_deny: ask", "on_deny other than fail needs approvals"),
     ("on_deny: record", "on_deny other than fail needs approvals"),
-    ("allow: [nested]", "nested needs the container tier"),
-    ("fs: { '.': overlay }", "overlay needs the container tier"),
-    ("isolation: container", "does not have the container tier yet"),
     ("isolation: vm", "does not have the vm tier yet"),
     ("isolation: gvisor", "does not have the gvisor tier yet"),
     ("isolation: wasm", "does not have the wasm tier yet"),
     ("isolation: script", "does not have the script tier yet"),
-    ("floor: container", "floor is container"),
+    ("floor: vm", "floor is vm"),
+    ("isolation: container\nfloor: vm", "below the policy's floor"),
 ])
 def test_what_is_not_built_yet_is_refused_in_words(brig, content, words):
     brig.who.write(brig.work / "p.yaml", f"version: 1\nextends: [base]\n{content}\n")
@@ -398,9 +407,18 @@ def test_what_is_not_built_yet_is_refused_in_words(brig, content, words):
 
 
 @pytest.mark.parametrize("options,words", [
-    (["--allow-net", "a.example:443"], "egress gate"), (["--image", "/srv"], "container tier"),
-    (["--overlay", "."], "container tier"), (["--isolation", "container"], "does not have the container tier"),
+    (["--allow-net", "a.example:443"], "egress gate"), (["--isolation", "vm"], "does not have the vm tier"),
     (["--isolation", "process", "--floor", "vm"], "below the policy's floor"), (["--on-deny", "ask"], "approvals"),
 ])
 def test_flags_of_later_tiers_are_refused_in_words(brig, options, words):
     assert words in brig.refused("run", *options, "--", "true")
+
+
+@pytest.mark.tier("process")
+@pytest.mark.parametrize("content,options", [("image: /srv/root", ["--image", "/srv"]), ("fs: { '.': overlay }", ["--overlay", "."]),
+                                             ("allow: [nested]", ["--allow", "nested"])], ids=["image", "overlay", "nested"])
+def test_what_only_a_container_can_hold_is_refused_in_the_process_tier(brig, content, options):
+    brig.who.write(brig.work / "p.yaml", f"version: 1\nextends: [base]\n{content}\n")
+    for words in (["--policy", "p.yaml"], options):
+        assert "container tier" in brig.refused("run", *words, "--", "touch", brig.tmp / "canary")
+    assert not (brig.tmp / "canary").exists()

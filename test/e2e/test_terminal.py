@@ -114,8 +114,8 @@ def test_ctrl_d_is_the_end_of_input(terminal):
 
 def test_ctrl_z_suspends_and_fg_resumes(terminal):
     child = terminal.shell()
-    brig = terminal.brig.exe
-    child.send(f"{brig} run -- sh -c 'echo ready; read x; echo got $x'\r".encode())
+    run = terminal.brig.typed
+    child.send(f"{run} -- sh -c 'echo ready; read x; echo got $x'\r".encode())
     child.expect_exact(b"ready\r\n")
     child.send(b"\x1a")
     child.expect_exact(b"Stopped")
@@ -123,7 +123,7 @@ def test_ctrl_z_suspends_and_fg_resumes(terminal):
     child.send(b"echo shell is here\r")
     child.expect_exact(b"\nshell is here")
     child.send(b"fg\r")
-    child.expect_exact(b"run -- sh")
+    child.expect_exact(b" -- sh")
     child.send(b"word\r")
     child.expect_exact(b"got word")
     child.expect_exact(b"$ ")
@@ -153,17 +153,17 @@ def test_job_control_works_inside(terminal):
 
 def test_the_settings_of_the_terminal_come_back(terminal):
     child = terminal.shell()
-    brig = terminal.brig.exe
+    run = terminal.brig.typed
     child.send(b"stty -g\r")
     child.expect(rb"\n([0-9a-f:]{20,})\r")
     before = child.match.group(1)
     for command in ("sh -c 'stty raw -echo; kill -9 $$'", "python3 -c 'import tty; tty.setraw(0)'", "true", "no-such"):
         child.expect_exact(b"$ ")
-        child.send(f"{brig} run -- {command}; stty -g\r".encode())
+        child.send(f"{run} -- {command}; stty -g\r".encode())
         child.expect(rb"\n([0-9a-f:]{20,})\r")
         assert child.match.group(1) == before, command
     child.expect_exact(b"$ ")
-    child.send(f"{brig} run --wall 300ms -- sleep 60; stty -g\r".encode())
+    child.send(f"{run} --wall 300ms -- sleep 60; stty -g\r".encode())
     child.expect(rb"\n([0-9a-f:]{20,})\r")
     assert child.match.group(1) == before
     child.send(b"exit\r")
@@ -221,11 +221,11 @@ def test_an_error_message_cannot_carry_sequences(terminal):
 
 def test_a_pipeline_works(terminal):
     child = terminal.shell()
-    brig = terminal.brig.exe
-    child.send(f"{brig} run -- sh -c 'echo one; echo two >&2' | cat -A\r".encode())
+    run = terminal.brig.typed
+    child.send(f"{run} -- sh -c 'echo one; echo two >&2' | cat -A\r".encode())
     child.expect_exact(b"one$\r\n")
     child.expect_exact(b"$ ")
-    child.send(f"echo three | {brig} run -- cat | tr e E\r".encode())
+    child.send(f"echo three | {run} -- cat | tr e E\r".encode())
     child.expect_exact(b"\nthrEE")
     child.expect_exact(b"$ ")
     child.send(b"exit\r")
@@ -236,7 +236,7 @@ def test_a_pipeline_works(terminal):
 def test_in_a_pipeline_the_terminal_stays_with_the_user(terminal, is_own):
     """What is typed may be meant for the program behind the pipe, or be a password for the shell."""
     child = terminal.shell(is_own)
-    child.send(f"{terminal.brig.exe} run -- sh -c 'read x; echo got \"$x\"; test -t 0 || echo no terminal' | cat -A\r".encode())
+    child.send(f"{terminal.brig.typed} -- sh -c 'read x; echo got \"$x\"; test -t 0 || echo no terminal' | cat -A\r".encode())
     child.expect_exact(b"got $\r\nno terminal$\r\n")
     child.send(b"exit\r")
     child.expect(pexpect.EOF)
@@ -274,12 +274,12 @@ def test_the_keeper_cannot_be_stopped_from_its_own_group(terminal):
 
 def test_in_the_background_brig_is_not_stopped(terminal):
     child = terminal.shell()
-    brig = terminal.brig.exe
-    child.send(f"stty tostop; {brig} run -- sh -c 'sleep 0.3; echo from the back' & wait; stty -tostop; echo over\r".encode())
+    run = terminal.brig.typed
+    child.send(f"stty tostop; {run} -- sh -c 'sleep 0.3; echo from the back' & wait; stty -tostop; echo over\r".encode())
     child.expect_exact(b"\nover")
     assert b"Stopped" not in child.before
     child.expect_exact(b"$ ")
-    child.send(f"{brig} run -- sleep 0.3 &\r".encode())
+    child.send(f"{run} -- sleep 0.3 &\r".encode())
     child.expect_exact(b"$ ")
     child.send(b"wait; jobs; echo status $?\r")
     child.expect_exact(b"\nstatus 0")
@@ -321,3 +321,26 @@ def test_closing_the_terminal_ends_everything(terminal, mark):
     terminal.child = None
     harness.wait_until(lambda: not harness.marked(mark), "the sandbox to end with its terminal")
     harness.wait_until(lambda: os.waitpid(child.pid, os.WNOHANG)[0], "brig to end")
+
+
+@pytest.mark.tier("container")
+def test_bash_puts_jobs_to_the_back_and_to_the_front(terminal):
+    """On the terminal of a container, whose groups have numbers of their own."""
+    child = terminal.run("--env", "PS1=in> ", "--", "bash", "--norc", "--noprofile", "-i")
+    child.expect_exact(b"in> ")
+    child.send(b"tty; sleep 0.5; echo slept\r")
+    child.expect_exact(b"/dev/pts/0\r\n")
+    child.expect_exact(b"slept\r\n")
+    child.send(b"sleep 300\r")
+    child.expect_exact(b"sleep 300\r\n")
+    child.send(b"\x1a")
+    child.expect_exact(b"Stopped")
+    child.send(b"bg; jobs; sleep 0.05; kill %1; wait; echo over\r")
+    child.expect(rb"\[1\]\+ +Running +sleep 300")
+    child.expect_exact(b"\nover")
+    child.send(b"cat\r")
+    child.send(b"line\r")
+    child.expect_exact(b"line\r\nline\r\n")
+    child.send(b"\x04")
+    child.send(b"exit 4\r")
+    assert end(child)[0] == 4

@@ -81,6 +81,7 @@ def test_the_machine_has_only_v2(brig, kernel):
         assert facts[f"cgroup_{name}"]["ok"], facts[f"cgroup_{name}"]
 
 
+@pytest.mark.tier("container")
 def test_a_tier_runs_or_is_refused_in_words(brig, kernel):
     """Also on a kernel that is too old for it: never a tier with fewer walls."""
     for tier in json.loads(brig("doctor", "--json").out)["tiers"]:
@@ -178,7 +179,7 @@ def test_what_its_keeper_cannot_end_is_ended_by_cgroup_kill(brig, kernel, tier):
         wait_for(kernel, "trace", "brig-", "signal_generate", "sig=9 errno=0 code=0", "comm=sleep", "grp=0")
 
 
-@pytest.mark.parametrize("tier", ["container"], indirect=True)
+@pytest.mark.tier("container")
 def test_the_first_process_is_born_inside(brig, kernel, tier):
     """The kernel's trace names everyone who is moved into a cgroup. Who is born there was not moved."""
     control = place(brig) / f"control-{os.getpid()}"
