@@ -36,6 +36,7 @@ struct facts {
 		int fd;
 	} mappings[MAPPINGS_MAX];
 	size_t mapping_count;
+	bool mapping_failed;   /* the namespace for it could not be made */
 	unsigned int unmapped; /* trees on a file system that cannot map ids */
 };
 
@@ -83,6 +84,7 @@ static int mapping_for(struct facts *facts, const struct stat *st, bool whole)
 	if (facts->mapping_count == MAPPINGS_MAX)
 		return -E2BIG;
 	fd = ids_mapping(&facts->tj->jail.ids, st->st_uid, st->st_gid, whole);
+	facts->mapping_failed = fd < 0;
 	if (fd >= 0)
 		facts->mappings[facts->mapping_count++] =
 			(struct mapping){ st->st_uid, st->st_gid, whole, fd };
@@ -133,11 +135,20 @@ static int map_rule(struct facts *facts, const struct path_rule *rule, int fd,
 		facts->unmapped++;
 		return 0;
 	}
-	return files_rule_error(
-		rule, r, err,
-		r == -E2BIG ? "the trees of the policy have too many owners"
-			    : "its file system cannot map ids: run brig as the owner of "
-			      "the folder, or use --isolation process");
+	if (r == -E2BIG)
+		return files_rule_error(rule, r, err,
+					"the trees of the policy have too many owners");
+	if (r == -EINVAL)
+		return files_rule_error(
+			rule, r, err,
+			"its file system cannot map ids: run brig as the owner of the "
+			"folder, or use --isolation process");
+	if (facts->mapping_failed)
+		return err_errno(err, r,
+				 "the sandbox was not started: \"make namespaces: user\" failed");
+	return err_errno(err, r,
+			 "the sandbox was not started: \"bind %s with its ids mapped\" failed",
+			 rule->path);
 }
 
 static enum view_kind kind_of(const struct stat *st)
@@ -261,9 +272,16 @@ static int look_at_rule(struct facts *facts, const struct path_rule *rule, struc
 
 	if (is_closed_anyway(rules, rule))
 		return 0;
-	/* A link that the sandbox could have made leads nowhere: it stays as it is. */
+	/*
+	 * A link that the sandbox could have made leads nowhere. What ships with brig names places
+	 * to protect, and this one is; whoever else names it is told.
+	 */
 	if (is_inside_writable(rules, rule)) {
 		r = add_link(facts, rule);
+		if (r == 0 && !rule->origin.is_shipped)
+			return files_rule_error(rule, -ELOOP, err,
+						"is a symbolic link that the sandbox could have "
+						"made: name the real path");
 		if (r != -EINVAL)
 			return r;
 	}
