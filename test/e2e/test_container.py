@@ -149,7 +149,7 @@ def test_terminals_are_private(brig):
 
 
 def test_programs_can_make_terminals(brig):
-    code = "import os, pty; m, s = os.openpty(); print(os.ttyname(s), flush=True); pid, fd = pty.fork()\nif pid == 0: print(os.ttyname(0), flush=True); os._exit(0)\nprint(os.read(fd, 99))"
+    code = "import os, pty; m, s = os.openpty(); print(os.ttyname(s), flush=True); pid, fd = pty.fork()\nif pid == 0: print(os.ttyname(0), flush=True); os._exit(0)\nprint(open(fd, 'rb').readline())"
     assert brig.python(code).text.splitlines() == ["/dev/pts/0", "b'/dev/pts/1\\r\\n'"]
 
 
