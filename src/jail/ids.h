@@ -40,7 +40,8 @@ void ids_done(struct ids *ids);
 
 /*
  * A user namespace that maps one owner to the user of a sandbox, for a mount; its descriptor. For
- * the files of root it maps the whole range as it is where whole is asked for: an image.
+ * the files of root it maps the whole range as it is where whole is asked for: an image. Leaves a
+ * child behind that ends by itself, for the caller to reap.
  */
 [[nodiscard]] int ids_mapping(const struct ids *ids, uid_t owner, gid_t group, bool whole);
 

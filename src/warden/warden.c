@@ -758,5 +758,10 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 
 void warden_leave(struct tier_jail *tj)
 {
+	bool has_left = tj->jail.ids.first && !init_reaps();
+
 	tier_jail_done(tj);
+	/* Who mapped ids, and the janitor: where nobody else would reap them, we have to. */
+	while (has_left && waitpid(-1, NULL, 0) > 0)
+		;
 }
