@@ -135,8 +135,6 @@ static int do_hostname(struct executor *ex, const struct op *op)
 	return sethostname(op->text, strlen(op->text)) < 0 || setdomainname("", 0) < 0 ? -errno : 0;
 }
 
-static int carry_out(struct executor *ex, const struct op *op);
-
 /* A network namespace with its loopback device up, for this process. */
 static int make_network(void)
 {
@@ -150,37 +148,9 @@ static int make_network(void)
 	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
-/* The operations that may be done beside the others. */
-static int run_rest(struct executor *ex)
-{
-	for (size_t i = 0; i < ex->plan->count; i++) {
-		int r;
-
-		if (!ex->plan->ops[i].is_beside || ex->plan->ops[i].stage != STAGE_KEEPER)
-			continue;
-		r = carry_out(ex, &ex->plan->ops[i]);
-		if (r < 0) {
-			ex->rest_failed = i;
-			return r;
-		}
-	}
-	return 0;
-}
-
-static bool take_errand(struct errand *errand)
-{
-	return !__atomic_exchange_n(&errand->is_taken, 1, __ATOMIC_ACQ_REL);
-}
-
-static void finish_errand(struct errand *errand, int result)
-{
-	errand->result = result;
-	beside_signal(&errand->is_done);
-}
-
 /*
- * The network is never anybody else's errand: this process becomes the first one, and what it makes
- * here it is in. /proc/self is this child, not the keeper.
+ * This process becomes the first one, and is in the network that it makes here. /proc/self is this
+ * child, not the keeper.
  */
 static int run_beside(struct beside *beside)
 {
@@ -190,10 +160,8 @@ static int run_beside(struct beside *beside)
 
 	if (r == 0)
 		fd = openat(ex->proc, "self/ns/net", O_RDONLY | O_CLOEXEC);
-	finish_errand(&ex->network, r < 0 ? r : fd < 0 ? -errno : fd);
-	beside_await(&ex->may_begin);
-	if (take_errand(&ex->rest))
-		finish_errand(&ex->rest, run_rest(ex));
+	ex->network.result = r < 0 ? r : fd < 0 ? -errno : fd;
+	beside_signal(&ex->network.is_done);
 	return r == 0 && fd >= 0 && ex->afterwards ? ex->afterwards(ex->afterwards_arg) : 0;
 }
 
@@ -204,13 +172,6 @@ static int do_network(struct executor *ex, const struct op *op)
 	if (ex->proc < 0)
 		return -errno;
 	beside_start(&ex->beside, run_beside);
-	return 0;
-}
-
-static int do_begin(struct executor *ex, const struct op *op)
-{
-	(void)op;
-	beside_signal(&ex->may_begin);
 	return 0;
 }
 
@@ -227,18 +188,6 @@ static int do_network_is(struct executor *ex, const struct op *op)
 	if (fd < 0)
 		return fd;
 	return setns(fd, CLONE_NEWNET) < 0 ? -errno : 0;
-}
-
-/* What nobody has begun by now is quicker done than waited for: the machine may be busy. */
-static int do_join(struct executor *ex, const struct op *op)
-{
-	int r;
-
-	(void)op;
-	if (take_errand(&ex->rest))
-		return run_rest(ex);
-	r = beside_await_errand(&ex->beside, &ex->rest.is_done);
-	return r < 0 ? r : ex->rest.result;
 }
 
 static int do_private(struct executor *ex, const struct op *op)
@@ -555,8 +504,6 @@ static int (*const executors[OP_COUNT])(struct executor *ex, const struct op *op
 	[OP_CLOCK] = do_clock,
 	[OP_HOSTNAME] = do_hostname,
 	[OP_NETWORK] = do_network,
-	[OP_BEGIN] = do_begin,
-	[OP_JOIN] = do_join,
 	[OP_NETWORK_IS] = do_network_is,
 	[OP_PRIVATE] = do_private,
 	[OP_STORE] = do_store,
@@ -586,18 +533,15 @@ static int carry_out(struct executor *ex, const struct op *op)
 
 static int execute_all(struct executor *ex, size_t *ret_failed)
 {
-	bool has_beside = plan_find(ex->plan, OP_NETWORK);
-
 	for (size_t i = 0; i < ex->plan->count; i++) {
 		const struct op *op = &ex->plan->ops[i];
 		int r;
 
-		if (op->stage != STAGE_KEEPER || op->kind == OP_STEP ||
-		    (op->is_beside && has_beside))
+		if (op->stage != STAGE_KEEPER || op->kind == OP_STEP)
 			continue;
 		r = carry_out(ex, op);
 		if (r < 0) {
-			*ret_failed = op->kind == OP_JOIN && ex->rest_failed ? ex->rest_failed : i;
+			*ret_failed = i;
 			return r;
 		}
 	}

@@ -26,17 +26,14 @@ struct executor {
 	size_t protection_count;
 	struct landlock grants; /* opened by the first OP_GRANT */
 	struct beside beside, detach;
-	struct errand {
-		int is_taken; /* only the rest can be done by either */
-		int is_done;  /* a futex */
-		int result;
-	} network, rest;
+	struct {
+		int is_done; /* a futex */
+		int result;  /* the descriptor of the namespace */
+	} network;
 	int proc; /* the host's, for the process beside us: paths change under its feet */
 	int (*afterwards)(void *arg); /* what the process beside us goes on with, or NULL */
 	void *afterwards_arg;
-	int may_begin;      /* a futex: the root is there */
-	size_t rest_failed; /* the operation of the rest that failed */
-	int users_id;       /* uid and gid of the user's files; -1: those of this process */
+	int users_id; /* uid and gid of the user's files; -1: those of this process */
 };
 
 /* Large and shared with children: one in static memory, for a process that has one plan. */

@@ -292,7 +292,7 @@ static int run_ops(struct launching *of, bool early, struct launch_failure *fail
 		const struct op *op = &plan->ops[i];
 		int r;
 
-		if (op->stage != STAGE_FIRST || op->is_beside != early)
+		if (op->stage != STAGE_FIRST || op->is_early != early)
 			continue;
 		r = run_op(of, op);
 		if (r < 0) {

@@ -31,8 +31,6 @@ static const struct {
 	[OP_CLOCK] = { "clock", "make a time namespace that begins now" },
 	[OP_HOSTNAME] = { "hostname", "set the host name to" },
 	[OP_NETWORK] = { "network", "begin to make a network namespace with a loopback device" },
-	[OP_BEGIN] = { "begin", "let begin what is done beside" },
-	[OP_JOIN] = { "join", "wait for what is done beside" },
 	[OP_NETWORK_IS] = { "network-is", "enter the network namespace" },
 	[OP_PRIVATE] = { "private", "keep mounts from spreading" },
 	[OP_STORE] = { "store", "make the store" },

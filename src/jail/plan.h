@@ -39,8 +39,6 @@ enum op_kind {
 	OP_CLOCK,       /* a time namespace that begins now */
 	OP_HOSTNAME,    /* text */
 	OP_NETWORK,     /* a network namespace with its loopback device, made beside the rest */
-	OP_BEGIN,       /* what is marked is_beside may begin: it needs the root */
-	OP_JOIN,        /* wait for what runs beside, but the network */
 	OP_NETWORK_IS,  /* wait for the network namespace, and enter it */
 	OP_PRIVATE,     /* no mount spreads */
 	OP_STORE,       /* value: size in bytes or 0 for half of the memory; nodes */
@@ -76,7 +74,7 @@ struct op {
 	bool is_plain;      /* by path: only root can change the source, and the target is ours */
 	bool is_sealed;     /* is_plain: made read-only later, together with others */
 	bool is_protecting; /* a mount inside a tree of the host that must not go */
-	bool is_beside;     /* done by the process that made the network, while others are done */
+	bool is_early;      /* of the first process: while the keeper still mounts */
 	uint32_t mode;
 	uint64_t value, nodes;
 	const char *source, *target, *text;

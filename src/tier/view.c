@@ -124,13 +124,6 @@ static void add(struct view *v, struct op op)
 	plan_add(v->plan, op);
 }
 
-/* While the plain trees of the system are bound. */
-static void add_beside(struct view *v, struct op op)
-{
-	op.is_beside = true;
-	add(v, op);
-}
-
 static const char *inner(const char *path)
 {
 	return path + 1; /* relative to a tree */
@@ -355,22 +348,22 @@ static void make_trees(struct view *v)
  */
 static void make_proc(struct view *v)
 {
-	add_beside(v, (struct op){ .kind = OP_PROC, .target = "proc" });
+	add(v, (struct op){ .kind = OP_PROC, .target = "proc" });
 	if (v->rq->is_nested || v->rq->without_masks)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(masked); i++)
-		add_beside(v, (struct op){ .kind = OP_MASK,
-					   .target = masked[i].path,
-					   .is_optional = true,
-					   .is_plain = true,
-					   .is_directory = masked[i].is_directory });
+		add(v, (struct op){ .kind = OP_MASK,
+				    .target = masked[i].path,
+				    .is_optional = true,
+				    .is_plain = true,
+				    .is_directory = masked[i].is_directory });
 	for (size_t i = 0; i < ARRAY_SIZE(read_only); i++)
-		add_beside(v, (struct op){ .kind = OP_AGAIN,
-					   .target = read_only[i],
-					   .is_optional = true,
-					   .is_read_only = true,
-					   .is_plain = true });
-	add_beside(v, (struct op){ .kind = OP_SEAL, .target = "proc" });
+		add(v, (struct op){ .kind = OP_AGAIN,
+				    .target = read_only[i],
+				    .is_optional = true,
+				    .is_read_only = true,
+				    .is_plain = true });
+	add(v, (struct op){ .kind = OP_SEAL, .target = "proc" });
 }
 
 static void make_shares(struct view *v, bool is_made_up)
@@ -388,13 +381,13 @@ static void make_own(struct view *v)
 {
 	make_proc(v);
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
-		add_beside(v, (struct op){ .kind = OP_BIND,
-					   .source = devices[i],
-					   .target = inner(devices[i]),
-					   .is_read_only = true,
-					   .is_device = true,
-					   .is_plain = true });
-	add_beside(v, (struct op){ .kind = OP_TERMINALS, .target = "dev/pts" });
+		add(v, (struct op){ .kind = OP_BIND,
+				    .source = devices[i],
+				    .target = inner(devices[i]),
+				    .is_read_only = true,
+				    .is_device = true,
+				    .is_plain = true });
+	add(v, (struct op){ .kind = OP_TERMINALS, .target = "dev/pts" });
 }
 
 /* The layer around a path; NULL when no rule is. */
@@ -756,12 +749,12 @@ static const char *find_home(const struct view *v)
 	return VIEW_HOME;
 }
 
-static void add_step(struct view *v, enum keeper_step step, bool is_beside)
+static void add_step(struct view *v, enum keeper_step step, bool is_early)
 {
 	plan_add(v->plan, (struct op){ .kind = OP_STEP,
 				       .stage = STAGE_FIRST,
 				       .value = step,
-				       .is_beside = is_beside });
+				       .is_early = is_early });
 }
 
 /*
@@ -778,7 +771,7 @@ static void add_steps(struct view *v)
 		plan_add(v->plan, (struct op){ .kind = OP_USER,
 					       .stage = STAGE_FIRST,
 					       .value = IDS_USER,
-					       .is_beside = true });
+					       .is_early = true });
 	add_step(v, STEP_PRIVILEGES, true);
 	if (!is_guarded)
 		add_step(v, STEP_FILTER, true);
@@ -807,14 +800,11 @@ int view_plan(const struct view_request *request, struct plan *plan, struct view
 			     .source = request->image ? "base:image" : "base",
 			     .target = "" });
 	make_shares(&v, true);
-	add(&v, (struct op){ .kind = OP_BEGIN });
 	make_own(&v);
 	for_outermost(&v, bind_plain_rule);
 	if (!request->image)
 		add(&v, (struct op){ .kind = OP_SEAL, .target = "etc", .is_read_only = true });
 	make_shares(&v, false);
-	if (!(request->without & CLONE_NEWNET))
-		add(&v, (struct op){ .kind = OP_JOIN });
 	for (size_t i = 0; i < request->rule_count; i++)
 		plan_rule(&v, &request->rules[i]);
 	for (size_t i = 0; i < result.guarded.count; i++)
