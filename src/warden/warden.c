@@ -163,10 +163,23 @@ static void suspend(struct warden *w)
 	order(w, KEEPER_SIGNAL_ALL, SIGCONT);
 }
 
+/* Children but the keeper, whose number must stay its own until we are done with it. */
+static void reap_others(const struct warden *w)
+{
+	siginfo_t info = { 0 };
+
+	while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 &&
+	       info.si_pid != w->keeper.pid) {
+		(void)waitpid(info.si_pid, NULL, WNOHANG);
+		info.si_pid = 0;
+	}
+}
+
 static void on_signal(struct warden *w, int signal)
 {
 	switch (signal) {
 	case SIGCHLD:
+		reap_others(w);
 		break;
 	case SIGCONT:
 		/* From the background to the foreground: the terminal is ours again. */
