@@ -273,12 +273,12 @@ static int look_at_rule(struct facts *facts, const struct path_rule *rule, struc
 	if (is_closed_anyway(rules, rule))
 		return 0;
 	/*
-	 * A link that the sandbox could have made leads nowhere. What ships with brig names places
-	 * to protect, and this one is; whoever else names it is told.
+	 * A link that the sandbox could have made leads nowhere. A policy names places to protect,
+	 * and this one is; a person who names it now is told.
 	 */
 	if (is_inside_writable(rules, rule)) {
 		r = add_link(facts, rule);
-		if (r == 0 && !rule->origin.is_shipped)
+		if (r == 0 && rule->origin.is_flag)
 			return files_rule_error(rule, -ELOOP, err,
 						"is a symbolic link that the sandbox could have "
 						"made: name the real path");
