@@ -109,7 +109,7 @@ def test_the_limits_are_in_the_kernels_files(brig, kernel, tier):
         assert int(read(cgroup, "pids.max")) == 50 + len(brigs_own)
         quota, period = map(int, read(cgroup, "cpu.max").split())
         assert quota * 2 == period
-    assert not cgroup.exists()
+    harness.wait_until(lambda: not cgroup.exists(), "the janitor")
 
 
 def test_the_sandbox_is_inside_and_its_warden_is_not(brig, kernel, tier):
