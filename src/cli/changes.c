@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,12 +35,9 @@ static bool is_tar(const char *path)
 /* Before anything runs: hours of work should not end here. */
 static int check_destination(const char *path, struct err *err)
 {
-	_cleanup_free_ char *parent = strdup(path);
-	char *slash = parent ? strrchr(parent, '/') : NULL;
+	char parent[PATH_MAX], *slash;
 	struct stat st;
 
-	if (!parent)
-		return -ENOMEM;
 	if (path[0] == '\0')
 		return err_set(err, -EINVAL, "--export: the name is empty");
 	if (lstat(path, &st) == 0)
@@ -47,6 +45,9 @@ static int check_destination(const char *path, struct err *err)
 			       path);
 	if (errno != ENOENT)
 		return err_errno(err, -errno, "--export: \"%s\"", path);
+	/* A longer one would not have been looked up. */
+	snprintf(parent, sizeof(parent), "%s", path);
+	slash = strrchr(parent, '/');
 	if (slash)
 		slash[slash == parent] = '\0';
 	if (access(slash ? parent : ".", W_OK | X_OK) < 0)
