@@ -16,6 +16,15 @@ bool str_ends(const char *text, const char *suffix)
 	return a >= b && memcmp(text + a - b, suffix, b) == 0;
 }
 
+bool path_is_below(const char *path, const char *tree)
+{
+	size_t len = strlen(tree);
+
+	if (len == 1)
+		return path[0] == '/';
+	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
+}
+
 size_t utf8_sequence(const unsigned char *p, size_t len)
 {
 	static const struct {

@@ -18,6 +18,9 @@ static inline bool str_equal(const char *a, const char *b)
 bool str_starts(const char *text, const char *prefix);
 bool str_ends(const char *text, const char *suffix);
 
+/* Whether an absolute path is tree itself or lies in it; tree has no slash behind, but "/". */
+bool path_is_below(const char *path, const char *tree);
+
 /* Replaces every control byte and every byte that is not part of valid UTF-8 by '?', in place. */
 void str_make_printable(char *text);
 

@@ -50,20 +50,21 @@ static int result(long r)
 }
 
 /*
- * A system call that leaves errno alone: for calls that two processes on one memory make at the
- * same time.
+ * A system call without errno, which two processes on one memory (jail/beside.h) would share: what
+ * one of them failed with must never be read by the other.
  */
-static long quiet_call(long number, long a, long b, long c, long d, long e)
+static long call6(long number, long a, long b, long c, long d, long e, long f)
 {
 	long ret;
 
 #if defined(__x86_64__)
 	register long r10 __asm__("r10") = d;
 	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
 
 	__asm__ volatile("syscall"
 			 : "=a"(ret)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
 			 : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
 	register long x8 __asm__("x8") = number;
@@ -72,10 +73,11 @@ static long quiet_call(long number, long a, long b, long c, long d, long e)
 	register long x2 __asm__("x2") = c;
 	register long x3 __asm__("x3") = d;
 	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
 
 	__asm__ volatile("svc 0"
 			 : "+r"(x0)
-			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
 			 : "memory");
 	ret = x0;
 #else
@@ -84,23 +86,25 @@ static long quiet_call(long number, long a, long b, long c, long d, long e)
 	return ret;
 }
 
-#define QUIET(number, a, b, c, d, e) \
-	((int)quiet_call(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e)))
+/* Up to six arguments, pointers or numbers; those that are missing are 0. */
+#define CALL(...) CALL_WITH(__VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define CALL_WITH(number, a, b, c, d, e, f, ...) \
+	((int)call6(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f)))
 
 int sys_landlock_abi(void)
 {
-	long abi;
+	int abi;
 
 	if (hook_errno("landlock_abi"))
 		return hook_errno("landlock_abi") == ENOSYS ? 0 : hook_errno("landlock_abi");
-	abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-	return abi < 0 ? 0 : (int)abi;
+	abi = CALL(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+	return abi < 0 ? 0 : abi;
 }
 
 int sys_landlock_create_ruleset(const struct sys_landlock_attr *attr, size_t size, uint32_t flags)
 {
 	FAIL_IF_ASKED("landlock_create_ruleset");
-	return result(syscall(SYS_landlock_create_ruleset, attr, size, flags));
+	return CALL(SYS_landlock_create_ruleset, attr, size, flags);
 }
 
 int sys_landlock_add_path(int ruleset, uint64_t access, int path_fd)
@@ -108,26 +112,25 @@ int sys_landlock_add_path(int ruleset, uint64_t access, int path_fd)
 	struct landlock_path_beneath_attr rule = { .allowed_access = access, .parent_fd = path_fd };
 
 	FAIL_IF_ASKED("landlock_add_rule");
-	return result(
-		syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0));
+	return CALL(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 }
 
 int sys_landlock_restrict_self(int ruleset, uint32_t flags)
 {
 	FAIL_IF_ASKED("landlock_restrict_self");
-	return result(syscall(SYS_landlock_restrict_self, ruleset, flags));
+	return CALL(SYS_landlock_restrict_self, ruleset, flags);
 }
 
 int sys_seccomp_set_filter(unsigned int flags, const struct sock_fprog *prog)
 {
 	FAIL_IF_ASKED("seccomp");
-	return result(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, prog));
+	return CALL(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, prog);
 }
 
 int sys_no_new_privs(void)
 {
 	FAIL_IF_ASKED("no_new_privs");
-	return result(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	return CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
 }
 
 pid_t sys_fork(void)
@@ -146,31 +149,31 @@ pid_t sys_fork_into(uint64_t namespaces, int cgroup)
 
 	FAIL_IF_ASKED("clone");
 	if (cgroup >= 0)
-		return result(syscall(SYS_clone3, &args, sizeof(args)));
+		return CALL(SYS_clone3, &args, sizeof(args));
 		/* A filter around us can read the flags of clone; clone3 is refused where that
 		 * matters. */
 #if defined(__s390__) || defined(__CRIS__)
 #error "the arguments of clone are in another order here"
 #endif
-	return result(syscall(SYS_clone, namespaces | SIGCHLD, 0, 0, 0, 0));
+	return CALL(SYS_clone, namespaces | SIGCHLD, 0, 0, 0, 0);
 }
 
 int sys_pidfd_open(pid_t pid)
 {
 	FAIL_IF_ASKED("pidfd_open");
-	return result(syscall(SYS_pidfd_open, pid, 0));
+	return CALL(SYS_pidfd_open, pid, 0);
 }
 
 int sys_pidfd_send_signal(int pidfd, int signal)
 {
 	FAIL_IF_ASKED("pidfd_send_signal");
-	return result(syscall(SYS_pidfd_send_signal, pidfd, signal, NULL, 0));
+	return CALL(SYS_pidfd_send_signal, pidfd, signal, NULL, 0);
 }
 
 int sys_close_range(unsigned int first, unsigned int last, unsigned int flags)
 {
 	FAIL_IF_ASKED("close_range");
-	return result(syscall(SYS_close_range, first, last, flags));
+	return CALL(SYS_close_range, first, last, flags);
 }
 
 /* One directory further, or -ELOOP where a link is. */
@@ -246,10 +249,11 @@ static int open_without_links(int dirfd, const char *path, uint64_t flags, uint6
 int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve)
 {
 	struct open_how how = { .flags = flags, .mode = mode, .resolve = resolve };
-	int r;
+	int r = -hook_errno("openat2_call"); /* the call only, not what stands in for it */
 
 	FAIL_IF_ASKED("openat2");
-	r = result(syscall(SYS_openat2, dirfd, path, &how, sizeof(how)));
+	if (r == 0)
+		r = CALL(SYS_openat2, dirfd, path, &how, sizeof(how));
 	/* Only what can be done as strictly by hand: mount points cannot be told apart so. */
 	if (r == -ENOSYS && (resolve & RESOLVE_NO_SYMLINKS) &&
 	    !(resolve & (RESOLVE_NO_XDEV | RESOLVE_IN_ROOT)))
@@ -260,13 +264,13 @@ int sys_openat2(int dirfd, const char *path, uint64_t flags, uint64_t mode, uint
 int sys_mount(const char *type, const char *target, unsigned long flags, const char *data)
 {
 	FAIL_IF_ASKED("mount");
-	return QUIET(SYS_mount, type, target, type, flags, data);
+	return CALL(SYS_mount, type, target, type, flags, data);
 }
 
 int sys_bind(const char *source, const char *target)
 {
 	FAIL_IF_ASKED("mount");
-	return QUIET(SYS_mount, source, target, 0, MS_BIND | MS_REC, 0);
+	return CALL(SYS_mount, source, target, 0, MS_BIND | MS_REC, 0);
 }
 
 int sys_mount_set(const char *target, bool recursive, uint64_t set, uint64_t clear)
@@ -274,16 +278,16 @@ int sys_mount_set(const char *target, bool recursive, uint64_t set, uint64_t cle
 	const struct mount_attr attr = { .attr_set = set, .attr_clr = clear };
 
 	FAIL_IF_ASKED("mount_setattr");
-	return QUIET(SYS_mount_setattr, AT_FDCWD, target, recursive ? AT_RECURSIVE : 0, &attr,
-		     sizeof(attr));
+	return CALL(SYS_mount_setattr, AT_FDCWD, target, recursive ? AT_RECURSIVE : 0, &attr,
+		    sizeof(attr));
 }
 
 int sys_open_tree(int dirfd, const char *path)
 {
 	FAIL_IF_ASKED("open_tree");
-	return result(syscall(SYS_open_tree, dirfd, path,
-			      OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH |
-				      AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT));
+	return CALL(SYS_open_tree, dirfd, path,
+		    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH |
+			    AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT);
 }
 
 int sys_mount_attributes(int tree, uint64_t set, uint64_t clear, int idmap)
@@ -297,15 +301,14 @@ int sys_mount_attributes(int tree, uint64_t set, uint64_t clear, int idmap)
 		attr.propagation = MS_PRIVATE;
 		attr.userns_fd = (uint64_t)idmap;
 	}
-	return result(syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
-			      sizeof(attr)));
+	return CALL(SYS_mount_setattr, tree, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr));
 }
 
 int sys_move_mount(int tree, int target)
 {
 	FAIL_IF_ASKED("move_mount");
-	return result(syscall(SYS_move_mount, tree, "", target, "",
-			      MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
+	return CALL(SYS_move_mount, tree, "", target, "",
+		    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 }
 
 int sys_mount_private(void)
@@ -313,19 +316,19 @@ int sys_mount_private(void)
 	const struct mount_attr attr = { .propagation = MS_PRIVATE };
 
 	FAIL_IF_ASKED("mount_private");
-	return result(syscall(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)));
+	return CALL(SYS_mount_setattr, AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr));
 }
 
 int sys_pivot_root(void)
 {
 	FAIL_IF_ASKED("pivot_root");
-	return result(syscall(SYS_pivot_root, ".", "."));
+	return CALL(SYS_pivot_root, ".", ".");
 }
 
 int sys_detach_here(void)
 {
 	FAIL_IF_ASKED("umount");
-	return result(syscall(SYS_umount2, ".", MNT_DETACH));
+	return CALL(SYS_umount2, ".", MNT_DETACH);
 }
 
 /* The kernel's header does not go together with the libc's. */
@@ -342,8 +345,10 @@ int sys_mount_id(const char *path, uint64_t *ret_id)
 {
 	struct statx_mount stx;
 
-	if (syscall(SYS_statx, AT_FDCWD, path, 0, STATX_MOUNT_ID, &stx) < 0)
-		return -errno;
+	int r = CALL(SYS_statx, AT_FDCWD, path, 0, STATX_MOUNT_ID, &stx);
+
+	if (r < 0)
+		return r;
 	*ret_id = stx.mount_id;
 	return stx.mask & STATX_MOUNT_ID ? 0 : -EOPNOTSUPP;
 }
@@ -351,13 +356,13 @@ int sys_mount_id(const char *path, uint64_t *ret_id)
 int sys_unshare(int namespaces)
 {
 	FAIL_IF_ASKED("unshare");
-	return QUIET(SYS_unshare, namespaces, 0, 0, 0, 0);
+	return CALL(SYS_unshare, namespaces, 0, 0, 0, 0);
 }
 
 int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to)
 {
 	/* RENAME_NOREPLACE; musl has no wrapper. */
-	return result(syscall(SYS_renameat2, from_dir, from, to_dir, to, 1));
+	return CALL(SYS_renameat2, from_dir, from, to_dir, to, 1);
 }
 
 static int set_capabilities(uint64_t permitted, uint64_t effective)
@@ -369,11 +374,13 @@ static int set_capabilities(uint64_t permitted, uint64_t effective)
 		  .effective = (uint32_t)(effective >> 32) },
 	};
 
-	return result(syscall(SYS_capset, &header, data));
+	return CALL(SYS_capset, &header, data);
 }
 
 int sys_drop_capabilities(uint64_t keep)
 {
+	int r;
+
 	FAIL_IF_ASKED("capset");
 	if (hook_without("privileges"))
 		return 0;
@@ -382,16 +389,24 @@ int sys_drop_capabilities(uint64_t keep)
 	 * that empty the bounding set: with no_new_privs that set has nothing to give. Without
 	 * CAP_SETPCAP there is nothing to lock away, or it is locked already.
 	 */
-	if (prctl(PR_SET_SECUREBITS,
-		  SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-			  SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-			  SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED,
-		  0, 0, 0) < 0 &&
-	    errno != EPERM)
-		return -errno;
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && errno != EINVAL)
-		return -errno;
+	r = CALL(SYS_prctl, PR_SET_SECUREBITS,
+		 SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+			 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED);
+	if (r < 0 && r != -EPERM)
+		return r;
+	r = CALL(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
+	if (r < 0 && r != -EINVAL)
+		return r;
 	return set_capabilities(keep, 0);
+}
+
+int sys_become(unsigned int id)
+{
+	int r = CALL(SYS_setgroups, 0, NULL);
+
+	r = r < 0 ? r : CALL(SYS_setresgid, id, id, id);
+	return r < 0 ? r : CALL(SYS_setresuid, id, id, id);
 }
 
 int sys_raise_capabilities(uint64_t kept)

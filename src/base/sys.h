@@ -1,8 +1,8 @@
 /*
  * sys.h - a thin seam over the system calls that build walls
  *
- * Each returns 0 or a positive value, or -errno; each can be made to fail by a test (hook.h), so
- * that a test can show that every missing feature refuses the start. Constants that Debian 12's
+ * Each returns 0 or a positive value, or -errno, and leaves errno alone; each can be made to fail
+ * by a test (hook.h), so that a test can show that every missing feature refuses the start. Constants that Debian 12's
  * kernel headers do not have yet are here too, named as the kernel names them.
  */
 #ifndef BRIG_BASE_SYS_H
@@ -88,5 +88,8 @@ int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char 
  */
 int sys_drop_capabilities(uint64_t keep);
 int sys_raise_capabilities(uint64_t kept);
+
+/* uid and gid of this task alone, no other groups. */
+int sys_become(unsigned int id);
 
 #endif

@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LOOKS 400 /* about 25 us: to be woken takes longer */
+#define LOOKS  400      /* about 25 us: to be woken takes longer */
+#define NAP_NS 50000000 /* between looks at whether the other is still there */
 
 void beside_signal(int *word)
 {
@@ -58,13 +59,23 @@ void beside_start(struct beside *beside, int (*run)(struct beside *beside))
 		beside->pid = -errno;
 }
 
-int beside_await_errand(struct beside *beside, int *word)
+/* What executes a program is an ordinary child from then on, and not looked for here. */
+bool beside_has_ended(const struct beside *beside)
 {
-	const struct timespec nap = { .tv_nsec = 50000000 };
+	siginfo_t info = { 0 };
+
+	return beside->pid < 0 || (waitid(P_PID, (id_t)beside->pid, &info,
+					  WEXITED | WNOHANG | WNOWAIT | __WCLONE) == 0 &&
+				   info.si_pid == beside->pid);
+}
+
+int beside_await_from(const struct beside *beside, int *word)
+{
+	const struct timespec nap = { .tv_nsec = NAP_NS };
 
 	while (!__atomic_load_n(word, __ATOMIC_ACQUIRE)) {
 		/* Killed by somebody: it will never say so. */
-		if (beside->pid < 0 || waitpid(beside->pid, NULL, __WCLONE | WNOHANG) != 0)
+		if (beside_has_ended(beside))
 			return __atomic_load_n(word, __ATOMIC_ACQUIRE) ? 0 : -ECHILD;
 		syscall(SYS_futex, word, FUTEX_WAIT, 0, &nap, NULL, 0);
 	}

@@ -1,14 +1,16 @@
 /*
- * beside.h - a second process on the same memory, for calls that mostly wait
+ * beside.h - a second process on the same memory, while the keeper sets up
  *
- * Making a network namespace and taking a tree of mounts apart keep a process waiting for the rest
- * of the machine for longer than all other steps of a set-up together. They depend on nothing that
- * the others do, so they run beside them: a child that shares memory, descriptors and directories
- * with the keeper, and ends by itself.
+ * Making a network namespace takes as long as all mounts together, and taking the host's mounts
+ * apart waits for every processor of the machine. Both run beside the rest: a child that shares
+ * memory, descriptors and directories with the keeper. One of them goes on to become the first
+ * process (launch.h); the other ends by itself.
  *
- * The child uses no memory of the libc but errno, and that only in calls whose failure is the end
- * of the start; the calls that both make at once leave errno alone (sys.h). It raises no signal at
- * its end and is not seen by an ordinary wait; beside_is_left() takes it.
+ * errno is shared too. What runs at the same time goes through sys.h, which leaves it alone, or
+ * fails only where that is the end of the start.
+ *
+ * A child raises no signal at its end and is not seen by an ordinary wait; beside_is_left() takes
+ * it.
  */
 #ifndef BRIG_JAIL_BESIDE_H
 #define BRIG_JAIL_BESIDE_H
@@ -32,7 +34,10 @@ void beside_signal(int *word);
 void beside_await(int *word);
 
 /* The same for a word that the child sets. -ECHILD when it ended before that. */
-[[nodiscard]] int beside_await_errand(struct beside *beside, int *word);
+[[nodiscard]] int beside_await_from(const struct beside *beside, int *word);
+
+/* Whether it has ended without executing a program. Leaves it to be taken. */
+bool beside_has_ended(const struct beside *beside);
 
 /* Takes the children that have ended; true while one is left. */
 bool beside_is_left(void);

@@ -90,12 +90,7 @@ static int do_ids(struct executor *ex, const struct op *op)
 
 int execute_user(const struct op *op)
 {
-	unsigned int id = (unsigned int)op->value;
-
-	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, id, id, id) < 0 ||
-	    syscall(SYS_setresuid, id, id, id) < 0)
-		return -errno;
-	return 0;
+	return sys_become((unsigned int)op->value);
 }
 
 static int do_master(struct executor *ex, const struct op *op)
@@ -183,7 +178,7 @@ static int do_network_is(struct executor *ex, const struct op *op)
 	(void)op;
 	if (ex->beside.pid < 0)
 		return make_network();
-	r = beside_await_errand(&ex->beside, &ex->network.is_done);
+	r = beside_await_from(&ex->beside, &ex->network.is_done);
 	fd = r < 0 ? r : ex->network.result;
 	if (fd < 0)
 		return fd;
@@ -457,7 +452,8 @@ static int do_alone(struct executor *ex, const struct op *op)
 	(void)op;
 	do {
 		/* Asked before we look: what it did is there then. */
-		is_done = __atomic_load_n(&ex->detach.is_done, __ATOMIC_ACQUIRE);
+		is_done = __atomic_load_n(&ex->detach.is_done, __ATOMIC_ACQUIRE) ||
+			  beside_has_ended(&ex->detach);
 		r = sys_mount_id("/", &root);
 		r = r < 0 ? r : sys_mount_id("/..", &above);
 		if (r < 0)

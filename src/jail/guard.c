@@ -19,15 +19,6 @@ struct parent {
 	char path[PATH_MAX]; /* "" when it is too deep to have one, and deeper than every guard */
 };
 
-bool path_is_below(const char *path, const char *tree)
-{
-	size_t len = strlen(tree);
-
-	if (len == 1)
-		return path[0] == '/';
-	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 static int parent_of(int dir, struct parent *ret_parent)
 {
 	char link[LINK_SIZE];

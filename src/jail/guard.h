@@ -49,7 +49,4 @@ enum appearance {
 [[nodiscard]] int guard_check(const char *const *guarded, size_t count, int dir, const char *name,
 			      enum appearance appearance);
 
-/* Whether a canonical path is a tree's or below it. */
-bool path_is_below(const char *path, const char *tree);
-
 #endif

@@ -50,7 +50,7 @@ const char *const keeper_steps[STEP_COUNT] = {
 	[STEP_RLIMITS] = "setting resource limits",
 	[STEP_FILES] = "entering the Landlock domain for files",
 	[STEP_DESCRIPTORS] = "closing descriptors",
-	[STEP_CLOCK] = "settling beside the program",
+	[STEP_SETTLE] = "settling beside the program",
 	[STEP_EXEC] = "executing the program",
 };
 
@@ -408,7 +408,7 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 	close_inherited(jail, watch);
 	drop_stdio();
 	if (failure.code == 0 && plan_has_namespaces(jail->plan)) {
-		failure.step = STEP_CLOCK;
+		failure.step = STEP_SETTLE;
 		failure.code = inside_settle(jail);
 		watch->is_detaching = beside_is_left();
 	}
@@ -416,15 +416,19 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		fail(watch->control, &failure);
 		return;
 	}
-	if (watch->executor->protection_count > 0)
+	if (watch->executor->protection_count > 0) {
 		watch->mounts = open("/proc/self/mounts", O_RDONLY | O_CLOEXEC);
+		/* Also what went before we began to listen; and if we cannot, all is lost. */
+		watch->lost = watch->mounts < 0 || !executor_is_intact(watch->executor);
+	}
 	if (jail->wall_ms != UINT64_MAX)
 		watch->deadline = now_ms() + jail->wall_ms + LATE_MS;
 	event.pid = watch->first;
 	/* Only at a terminal does the warden need to know; elsewhere it can sleep on. */
 	if (command->terminal >= 0)
 		tell(watch->control, &event);
-	watch_first(watch);
+	if (!watch->lost)
+		watch_first(watch);
 }
 
 /* Ends what is left, removes what was made, and says how it went. */

@@ -349,19 +349,25 @@ void launch_beside(const struct jail *jail, const struct jail_command *command,
 	executor->afterwards_arg = &first;
 }
 
-static pid_t launch_waiting(pid_t pid, int *ret_listener, struct launch_failure *failure)
+static pid_t launch_waiting(const struct beside *beside, int *ret_listener,
+			    struct launch_failure *failure)
 {
+	const struct timespec nap = { .tv_nsec = 50000000 };
+
 	beside_signal(&first.may_go);
-	while (__atomic_load_n(&first.is_here, __ATOMIC_ACQUIRE))
-		syscall(SYS_futex, &first.is_here, FUTEX_WAIT, 1, NULL, NULL, 0);
+	/* It may be killed (by a memory limit) also before the kernel knows of the word. */
+	while (__atomic_load_n(&first.is_here, __ATOMIC_ACQUIRE) && !beside_has_ended(beside))
+		syscall(SYS_futex, &first.is_here, FUTEX_WAIT, 1, &nap, NULL, 0);
 	*failure = first.failure;
+	if (failure->code == 0 && beside_has_ended(beside))
+		*failure = (struct launch_failure){ .step = STEP_FORK, .op = -1, .code = -ECHILD };
 	if (failure->code < 0) {
-		kill(pid, SIGKILL);
-		waitpid(pid, NULL, __WALL);
+		kill(beside->pid, SIGKILL);
+		waitpid(beside->pid, NULL, __WALL);
 	} else {
 		*ret_listener = first.of.listener;
 	}
-	return pid;
+	return beside->pid;
 }
 
 /*
@@ -421,7 +427,7 @@ pid_t launch(const struct jail *jail, const struct jail_command *command,
 	pid_t pid;
 
 	if (executor && executor->afterwards && executor->beside.pid > 0)
-		return launch_waiting(executor->beside.pid, ret_listener, failure);
+		return launch_waiting(&executor->beside, ret_listener, failure);
 	if (jail->mediation != MEDIATE_NOTHING && jail->filter) {
 		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) {
 			*failure = (struct launch_failure){ .step = STEP_FILTER,

@@ -18,8 +18,8 @@
 #include "tier/view.h"
 
 /* Where no files of users are, and no ids have to be mapped. */
-static const char *const system_trees[] = { "/usr", "/bin", "/sbin", "/lib",  "/lib32", "/lib64",
-					    "/opt", "/nix", "/etc",  "/proc", "/sys",   "/dev" };
+static const char *const system_trees[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+					    "/opt", "/etc", "/proc", "/sys", "/dev" };
 
 #define MAPPINGS_MAX 8 /* owners of trees; more are refused */
 
@@ -40,17 +40,10 @@ struct facts {
 	unsigned int unmapped; /* trees on a file system that cannot map ids */
 };
 
-static bool is_below(const char *path, const char *tree)
-{
-	size_t len = strlen(tree);
-
-	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 static bool is_system(const char *path)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(system_trees); i++)
-		if (is_below(path, system_trees[i]))
+		if (path_is_below(path, system_trees[i]))
 			return true;
 	return false;
 }

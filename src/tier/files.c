@@ -108,14 +108,6 @@ static int resolve(const struct path_rules *rules, const struct path_rule *rule,
 	return 0;
 }
 
-static bool is_below(const char *path, const char *ancestor)
-{
-	size_t len = strlen(ancestor);
-
-	return strncmp(path, ancestor, len) == 0 &&
-	       (path[len] == '/' || path[len] == '\0' || len == 1);
-}
-
 /* A link must not open what another rule closes, nor close what a wider tree has opened. */
 static int check_resolved(const struct path_rules *rules, const struct path_rule *rule,
 			  const char *path, struct err *err)
@@ -129,7 +121,7 @@ static int check_resolved(const struct path_rules *rules, const struct path_rule
 			rule, -EPERM, err,
 			"leads by a symbolic link to a place that another rule treats differently");
 	for (size_t i = 0; i < rules->count; i++)
-		if (rules->items[i].access < rule->access && is_below(rules->items[i].path, path) &&
+		if (rules->items[i].access < rule->access && path_is_below(rules->items[i].path, path) &&
 		    &rules->items[i] != rule)
 			return files_rule_error(
 				rule, -EPERM, err,

@@ -104,15 +104,6 @@ struct view {
 	int failure;
 };
 
-static bool is_below(const char *path, const char *tree)
-{
-	size_t len = strlen(tree);
-
-	if (len == 1)
-		return true;
-	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
 static void fail(struct view *v, int code)
 {
 	v->failure = v->failure ?: code;
@@ -189,14 +180,14 @@ static void locate(struct view *v, const char *path, enum op_place *ret_place,
 		   const char **ret_target)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
-		if (uses_share(v, &shares[i]) && is_below(path, shares[i].path) &&
+		if (uses_share(v, &shares[i]) && path_is_below(path, shares[i].path) &&
 		    strlen(path) > strlen(shares[i].path)) {
 			*ret_place = PLACE_STORE;
 			*ret_target = plan_join(v->plan, shares[i].name, strlen(shares[i].name),
 						path + strlen(shares[i].path));
 			return;
 		}
-	*ret_place = is_below(path, "/" SKELETONS) ? PLACE_STORE : PLACE_BASE;
+	*ret_place = path_is_below(path, "/" SKELETONS) ? PLACE_STORE : PLACE_BASE;
 	*ret_target = inner(path);
 }
 
@@ -207,7 +198,8 @@ static void make_directory(struct view *v, const char *path, uint32_t mode)
 	if (!is_new(v, path))
 		return;
 	locate(v, path, &op.place, &op.target);
-	op.is_users = op.place == PLACE_STORE && !is_below(path, "/etc") && !is_below(path, "/dev");
+	op.is_users = op.place == PLACE_STORE && !path_is_below(path, "/etc") &&
+		      !path_is_below(path, "/dev");
 	add(v, op);
 }
 
@@ -255,7 +247,7 @@ static bool is_asked_for(const struct view *v, const char *path)
 		const struct view_rule *rule = &v->rq->rules[i];
 
 		if (!rule->is_shipped && rule->kind != VIEW_ABSENT && rule->access != ACCESS_NONE &&
-		    is_below(path, rule->path))
+		    path_is_below(path, rule->path))
 			return true;
 	}
 	return false;
@@ -393,7 +385,7 @@ static void make_own(struct view *v)
 /* The layer around a path; NULL when no rule is. */
 static const struct layer *around(struct view *v, const char *path)
 {
-	while (v->depth > 0 && (!is_below(path, v->layers[v->depth - 1].rule->path) ||
+	while (v->depth > 0 && (!path_is_below(path, v->layers[v->depth - 1].rule->path) ||
 				str_equal(path, v->layers[v->depth - 1].rule->path)))
 		v->depth--;
 	return v->depth ? &v->layers[v->depth - 1] : NULL;
@@ -439,7 +431,8 @@ static bool has_rules_inside(const struct view *v, const struct view_rule *rule)
 {
 	const struct view_rule *end = v->rq->rules + v->rq->rule_count;
 
-	for (const struct view_rule *r = rule + 1; r < end && is_below(r->path, rule->path); r++)
+	for (const struct view_rule *r = rule + 1; r < end && path_is_below(r->path, rule->path);
+	     r++)
 		if (r->access != ACCESS_NONE && r->kind != VIEW_ABSENT)
 			return true;
 	return false;
@@ -453,7 +446,8 @@ static const char *make_skeleton(struct view *v, const struct view_rule *rule)
 
 	make_directory(v, "/" SKELETONS, 0700);
 	make_directory(v, name, 0111);
-	for (const struct view_rule *r = rule + 1; r < end && is_below(r->path, rule->path); r++)
+	for (const struct view_rule *r = rule + 1; r < end && path_is_below(r->path, rule->path);
+	     r++)
 		if (r->access != ACCESS_NONE && r->kind != VIEW_ABSENT)
 			make_mount_point(
 				v, plan_text(v->plan, "%s%s", name, r->path + strlen(rule->path)),
@@ -520,14 +514,14 @@ static bool is_shown(const struct layer *layer, const struct view_rule *rule)
 	const struct view_rule *by = layer ? layer->rule : NULL;
 
 	return layer && !layer->is_masked && by->access == rule->access &&
-	       is_below(rule->source, by->source) &&
+	       path_is_below(rule->source, by->source) &&
 	       str_equal(rule->source + strlen(by->source), rule->path + strlen(by->path));
 }
 
 /* Paths that every container has of its own: a rule for them opens nothing of the host. */
 static bool is_own(const struct view_rule *rule)
 {
-	if (is_below(rule->path, "/proc") || str_equal(rule->path, "/dev"))
+	if (path_is_below(rule->path, "/proc") || str_equal(rule->path, "/dev"))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
 		if (str_equal(rule->path, devices[i]))
@@ -582,7 +576,7 @@ static void plan_rule(struct view *v, const struct view_rule *rule)
 	const struct layer *layer = around(v, rule->path);
 
 	if (is_left_out(v, rule)) {
-		if (is_below(rule->path, "/proc/") && rule->access == ACCESS_NONE)
+		if (path_is_below(rule->path, "/proc/") && rule->access == ACCESS_NONE)
 			add(v, (struct op){ .kind = OP_MASK,
 					    .target = inner(rule->path),
 					    .is_optional = true });
@@ -612,7 +606,7 @@ static void for_outermost(struct view *v, void (*fn)(struct view *v, const struc
 	for (size_t i = 0; i < v->rq->rule_count; i++) {
 		const struct view_rule *rule = &v->rq->rules[i];
 
-		if (outer && is_below(rule->path, outer->path))
+		if (outer && path_is_below(rule->path, outer->path))
 			continue;
 		if (rule->kind == VIEW_ABSENT || rule->access == ACCESS_NONE ||
 		    is_left_out(v, rule))
@@ -635,13 +629,14 @@ static void place_rule(struct view *v, const struct view_rule *rule)
 static void bind_plain_rule(struct view *v, const struct view_rule *rule)
 {
 	if (is_plain(v, NULL, rule))
-		add(v, (struct op){ .kind = OP_BIND,
-				    .source = rule->source,
-				    .target = inner(rule->path),
-				    .is_read_only = true,
-				    .is_directory = rule->kind == VIEW_DIRECTORY,
-				    .is_plain = true,
-				    .is_sealed = is_below(rule->path, "/etc") && !v->rq->image });
+		add(v,
+		    (struct op){ .kind = OP_BIND,
+				 .source = rule->source,
+				 .target = inner(rule->path),
+				 .is_read_only = true,
+				 .is_directory = rule->kind == VIEW_DIRECTORY,
+				 .is_plain = true,
+				 .is_sealed = path_is_below(rule->path, "/etc") && !v->rq->image });
 }
 
 static void grant(struct view *v, const char *path, bool is_directory, enum landlock_grant rights,
@@ -728,7 +723,7 @@ static const char *working_directory(const struct view *v)
 	const struct view_rule *nearest = NULL;
 
 	for (size_t i = 0; i < v->rq->rule_count; i++)
-		if (is_below(v->rq->cwd, v->rq->rules[i].path) &&
+		if (path_is_below(v->rq->cwd, v->rq->rules[i].path) &&
 		    v->rq->rules[i].kind != VIEW_ABSENT && !is_left_out(v, &v->rq->rules[i]))
 			nearest = &v->rq->rules[i];
 	return nearest && nearest->access != ACCESS_NONE && nearest->kind == VIEW_DIRECTORY
@@ -742,7 +737,7 @@ static const char *find_home(const struct view *v)
 	for (size_t i = 0; i < v->rq->rule_count; i++) {
 		const struct view_rule *rule = &v->rq->rules[i];
 
-		if (is_below(VIEW_HOME, rule->path) && rule->kind != VIEW_ABSENT &&
+		if (path_is_below(VIEW_HOME, rule->path) && rule->kind != VIEW_ABSENT &&
 		    rule->access != ACCESS_NONE && !is_left_out(v, rule))
 			return VIEW_TMP;
 	}

@@ -615,15 +615,25 @@ static int hire_janitor(struct tier_jail *tj, struct err *err)
 	return MIN(tj->janitor, 0);
 }
 
-/* Keys that were typed before the sandbox's own terminal is there would be lost. */
+/*
+ * Keys that were typed before the sandbox's own terminal is there would be lost. A set-up that
+ * hangs (a dead network file system) is ended like anything else.
+ */
 static void await_terminal(struct warden *w)
 {
-	struct pollfd fd = { .fd = w->keeper.control, .events = POLLIN };
-
 	while (w->tj->is_contained && w->terminal.master >= 0 && !w->has_terminal &&
-	       w->failure.news != KEEPER_FAILED && w->phase < PHASE_FINISHED &&
-	       (poll(&fd, 1, -1) >= 0 || errno == EINTR))
-		read_news(w);
+	       w->failure.news != KEEPER_FAILED && w->phase == PHASE_RUNNING) {
+		struct pollfd fds[] = { { .fd = w->keeper.control, .events = POLLIN },
+					{ .fd = w->signals, .events = POLLIN } };
+
+		if (poll(fds, ARRAY_SIZE(fds), poll_timeout(w, now_ms())) < 0 && errno != EINTR)
+			return;
+		if (fds[1].revents)
+			read_signals(w);
+		if (fds[0].revents)
+			read_news(w);
+		check_deadlines(w, now_ms());
+	}
 }
 
 /* From the first open descriptor to the last process. The jail was prepared. */

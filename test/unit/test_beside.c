@@ -26,9 +26,9 @@ static void both_work_on_one_memory(void **state)
 	assert_true(beside.pid > 0);
 	assert_int_equal(seen, 0);
 	beside_signal(&ours);
-	assert_int_equal(beside_await_errand(&beside, &theirs), 0);
+	assert_int_equal(beside_await_from(&beside, &theirs), 0);
 	assert_int_equal(seen, 1);
-	assert_int_equal(beside_await_errand(&beside, &beside.is_done), 0);
+	assert_int_equal(beside_await_from(&beside, &beside.is_done), 0);
 	assert_int_equal(beside.result, 42);
 	while (beside_is_left())
 		usleep(1000);
@@ -50,7 +50,7 @@ static void a_death_is_noticed(void **state)
 
 	(void)state;
 	beside_start(&beside, end_early);
-	assert_int_equal(beside_await_errand(&beside, &never), -ECHILD);
+	assert_int_equal(beside_await_from(&beside, &never), -ECHILD);
 }
 
 int main(void)
