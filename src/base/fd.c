@@ -1,7 +1,9 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -122,4 +124,58 @@ void fd_close_others(int *keep, size_t count)
 		from = (unsigned int)keep[i] + 1;
 	}
 	(void)!sys_close_range(from, ~0u, 0);
+}
+
+/* Room for one descriptor, aligned as the kernel wants it. */
+union passed {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+int fd_send(int socket, const void *data, size_t len, int descriptor)
+{
+	union passed passed = { .room = { 0 } };
+	struct iovec part = { (void *)(uintptr_t)data, len };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (descriptor >= 0) {
+		message.msg_control = passed.room;
+		message.msg_controllen = sizeof(passed.room);
+		passed.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+						  .cmsg_level = SOL_SOCKET,
+						  .cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&passed.header), &descriptor, sizeof(descriptor));
+	}
+	do
+		n = sendmsg(socket, &message, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
+}
+
+int fd_receive(int socket, void *data, size_t len, int *ret_descriptor)
+{
+	union passed passed = { .room = { 0 } };
+	struct iovec part = { data, len };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = passed.room,
+				  .msg_controllen = sizeof(passed.room) };
+	_cleanup_close_ int descriptor = -EBADF;
+	const struct cmsghdr *header;
+	ssize_t n;
+
+	do
+		n = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	header = CMSG_FIRSTHDR(&message);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(descriptor)))
+		memcpy(&descriptor, CMSG_DATA(header), sizeof(descriptor));
+	if ((size_t)n != len)
+		return -EPIPE;
+	*ret_descriptor = take_fd(&descriptor);
+	return 0;
 }

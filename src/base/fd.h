@@ -50,4 +50,12 @@ void fd_close_others(int *keep, size_t count);
 
 [[nodiscard]] int fd_set_nonblock(int fd, int on);
 
+/* One message over a UNIX socket, with a descriptor (negative: none). Waits only if the socket does.
+ */
+[[nodiscard]] int fd_send(int socket, const void *data, size_t len, int descriptor);
+
+/* One message of exactly len bytes, without waiting; another length is -EPIPE. ret_descriptor is
+ * -EBADF where none came, and closed at the next execve otherwise. */
+[[nodiscard]] int fd_receive(int socket, void *data, size_t len, int *ret_descriptor);
+
 #endif

@@ -110,8 +110,8 @@ static int look_at_folder(const struct tier_jail *tj, size_t number, struct fold
 	folder->upper = open_upper(tj, number);
 	if (folder->upper < 0)
 		return err_errno(err, folder->upper, "the changes of \"%s\"", folder->path);
-	folder->lower = sys_openat2(AT_FDCWD, folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
-				    RESOLVE_NO_SYMLINKS);
+	folder->lower = sys_openat2(AT_FDCWD, tj->overlay_sources.items[number - 1],
+				    O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
 	if (folder->lower < 0)
 		return err_errno(err, folder->lower, "\"%s\"", folder->path);
 	return changes_find(folder->upper, folder->lower, &folder->changes, err);
@@ -270,28 +270,36 @@ static int add_up(int sum, int more)
 	return sum < 0 ? sum : more < 0 ? more : sum + more;
 }
 
+/* The overlays, one after the other, and what is to be said of them. Returns how many notes. */
+static int finish_folders(const struct run_changes *wanted, const struct tier_jail *tj,
+			  bool commits, struct node *report, struct err *err)
+{
+	_cleanup_(node_freep) struct node *list = report ? node_list() : NULL;
+	int left = report && !list ? -ENOMEM : 0;
+
+	for (size_t i = 1; i <= tj->overlays.count; i++)
+		left = add_up(left, finish_folder(wanted, tj, i, commits, list, err));
+	if (left >= 0 && report && node_set(report, "folders", take_ptr(&list)) < 0)
+		return -ENOMEM;
+	return left;
+}
+
 int changes_finish(const struct run_changes *wanted, const struct tier_jail *tj,
 		   bool command_failed, struct node *report, struct err *err)
 {
-	_cleanup_(node_freep) struct node *list = report ? node_list() : NULL;
-	bool commits = wanted->commit && !command_failed;
 	int left = 0;
 
 	if (!changes_are_wanted(wanted))
 		return 0;
-	if (report && !list)
-		return err_errno(err, -ENOMEM, "changes");
 	if (tj->store < 0)
 		return err_set(err, -EIO, "the sandbox ended before it could be looked at");
 	if (wanted->commit && command_failed && !report)
 		fprintf(stderr, "brig: the command failed: nothing was brought back\n");
-	for (size_t i = 1; (wanted->diff || wanted->commit) && i <= tj->overlays.count; i++)
-		left = add_up(left, finish_folder(wanted, tj, i, commits, list, err));
-	if (left >= 0 && report && (wanted->diff || wanted->commit) &&
-	    node_set(report, "folders", take_ptr(&list)) < 0)
-		left = -ENOMEM;
-	if (wanted->export && left >= 0)
-		left = add_up(left, finish_export(wanted->export, tj, report, err));
+	if (wanted->diff || wanted->commit)
+		left = finish_folders(wanted, tj, wanted->commit && !command_failed, report, err);
+	if (wanted->export)
+		left = left < 0 ? left
+				: add_up(left, finish_export(wanted->export, tj, report, err));
 	if (left < 0 && !err->code)
 		return err_errno(err, left, "changes");
 	/* Conflicts and refusals were told one by one; the status has to say it too. */

@@ -44,14 +44,6 @@ void executor_init(struct executor *executor)
 	executor->proc = -EBADF;
 }
 
-const struct op *plan_find(const struct plan *plan, enum op_kind kind)
-{
-	for (size_t i = 0; i < plan->count; i++)
-		if (plan->ops[i].kind == kind)
-			return &plan->ops[i];
-	return NULL;
-}
-
 /* What the target of an operation is, pinned. */
 static int open_target(const struct executor *ex, const struct op *op)
 {
@@ -382,7 +374,7 @@ static int do_mask(struct executor *ex, const struct op *op)
 		return mask_plainly(op);
 	target = open_target(ex, op);
 	if (target < 0)
-		return op->is_optional && target == -ENOENT ? 0 : target;
+		return op->is_optional && (target == -ENOENT || target == -ENOTDIR) ? 0 : target;
 	if (fstat(target, &st) < 0)
 		return -errno;
 	tree = sys_open_tree(ex->place[PLACE_STORE], op->source            ? op->source

@@ -17,8 +17,6 @@
 #include "jail/landlock.h"
 #include "jail/plan.h"
 
-#define PROTECTIONS_MAX 256 /* rules inside wider ones, and the directories above them */
-
 struct executor {
 	const struct plan *plan;
 	int place[PLACE_COUNT];
@@ -55,8 +53,5 @@ void executor_close(struct executor *executor);
 
 /* OP_USER: this process only, raw: also safe on memory that is shared with another. */
 [[nodiscard]] int execute_user(const struct op *op);
-
-/* The first operation of a kind, or NULL. */
-const struct op *plan_find(const struct plan *plan, enum op_kind kind);
 
 #endif

@@ -25,30 +25,10 @@ bool plan_has_namespaces(const struct plan *plan)
 	return plan_find(plan, OP_NAMESPACES) != NULL;
 }
 
-union descriptor_control {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
 void keeper_tell(int control, const struct keeper_event *event, int descriptor)
 {
-	union descriptor_control room = { .room = { 0 } };
-	struct iovec data = { (void *)(uintptr_t)event, sizeof(*event) };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
-	ssize_t n;
-
-	if (descriptor >= 0) {
-		message.msg_control = room.room;
-		message.msg_controllen = sizeof(room.room);
-		room.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
-						.cmsg_level = SOL_SOCKET,
-						.cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&room.header), &descriptor, sizeof(descriptor));
-	}
-	do
-		n = sendmsg(control, &message, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
 	/* Nobody listens any more: the loop sees the end of the socket and acts on it. */
+	(void)!fd_send(control, event, sizeof(*event), descriptor);
 }
 
 /* Whether the warden has a part in it that must come before ours. */

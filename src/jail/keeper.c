@@ -567,41 +567,15 @@ int keeper_order(const struct keeper *keeper, enum keeper_order order, int signa
 	return n < 0 ? -errno : 0;
 }
 
-/* The one descriptor that may come with a message, or -EBADF. */
-static int take_descriptor(struct msghdr *message)
-{
-	const struct cmsghdr *header = CMSG_FIRSTHDR(message);
-	int descriptor;
-
-	if (!header || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS ||
-	    header->cmsg_len != CMSG_LEN(sizeof(descriptor)))
-		return -EBADF;
-	memcpy(&descriptor, CMSG_DATA(header), sizeof(descriptor));
-	return descriptor;
-}
-
 int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
 	struct keeper_event event;
-	struct iovec data = { &event, sizeof(event) };
-	struct msghdr message = { .msg_iov = &data,
-				  .msg_iovlen = 1,
-				  .msg_control = control.room,
-				  .msg_controllen = sizeof(control.room) };
-	ssize_t n;
+	int descriptor, r;
 
-	do
-		n = recvmsg(keeper->control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	if (n != sizeof(event))
-		return -EPIPE;
-	event.descriptor = take_descriptor(&message);
+	r = fd_receive(keeper->control, &event, sizeof(event), &descriptor);
+	if (r < 0)
+		return r;
+	event.descriptor = descriptor;
 	*ret_event = event;
 	return 0;
 }

@@ -125,50 +125,16 @@ static int execute(const struct jail_command *command)
 	}
 }
 
-union listener_control {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int))];
-};
-
-static int send_listener(int socket, int listener)
-{
-	union listener_control control = { .room = { 0 } };
-	char byte = 0;
-	struct iovec data = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &data,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control.room) };
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(listener));
-	memcpy(CMSG_DATA(header), &listener, sizeof(listener));
-	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
 /* It was sent before the program ran: there is nothing to wait for. */
 static int receive_listener(int socket)
 {
-	union listener_control control = { .room = { 0 } };
+	int listener, r;
 	char byte;
-	struct iovec data = { &byte, 1 };
-	struct msghdr message = { .msg_iov = &data,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control.room) };
-	const struct cmsghdr *header;
-	int listener;
 
-	if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
-		return -errno;
-	header = CMSG_FIRSTHDR(&message);
-	if (!header || header->cmsg_type != SCM_RIGHTS ||
-	    header->cmsg_len != CMSG_LEN(sizeof(listener)))
-		return -EBADMSG;
-	memcpy(&listener, CMSG_DATA(header), sizeof(listener));
-	return listener;
+	r = fd_receive(socket, &byte, sizeof(byte), &listener);
+	if (r < 0)
+		return r;
+	return listener < 0 ? -EBADMSG : listener;
 }
 
 /* What the steps work with. */
@@ -242,7 +208,7 @@ static int step_filter(struct launching *of)
 		of->listener = listener;
 		return 0;
 	}
-	r = send_listener(of->handover, listener);
+	r = fd_send(of->handover, "", 1, listener);
 	close(listener);
 	return r;
 }

@@ -129,6 +129,14 @@ void plan_add(struct plan *plan, struct op op)
 	plan->ops[plan->count++] = op;
 }
 
+const struct op *plan_find(const struct plan *plan, enum op_kind kind)
+{
+	for (size_t i = 0; i < plan->count; i++)
+		if (plan->ops[i].kind == kind)
+			return &plan->ops[i];
+	return NULL;
+}
+
 int plan_failed(const struct plan *plan)
 {
 	return plan->failure;

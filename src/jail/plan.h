@@ -6,8 +6,8 @@
  * --dry-run), compared in a test, and named when an operation fails.
  *
  *	struct plan plan = { 0 };
- *	plan_add(&plan, (struct op){ .kind = OP_BIND, .source = "/usr", .target = "usr",
- *.is_read_only = 1 }); r = plan_failed(&plan);
+ *	plan_add(&plan, (struct op){ .kind = OP_BIND, .source = "/usr", .target = "usr" });
+ *	r = plan_failed(&plan);
  *
  * Three processes share the work: the warden, which has the caller's rights; the keeper, which is
  * root in the namespaces that it was born in; the first process, which becomes the program.
@@ -63,6 +63,8 @@ enum op_kind {
 	OP_COUNT,
 };
 
+#define PROTECTIONS_MAX 256 /* operations of one plan that are is_protecting */
+
 #define UPPER_PREFIX "upper" /* store:/upper0 is that of the root */
 #define WORK_PREFIX  "work"
 
@@ -93,6 +95,9 @@ void plan_add(struct plan *plan, struct op op);
 const char *plan_text(struct plan *plan, const char *fmt, ...) _printf_(2, 3); /* "" on failure */
 const char *plan_join(struct plan *plan, const char *a, size_t len, const char *b);
 int plan_failed(const struct plan *plan);
+
+/* The first operation of a kind, or NULL. */
+const struct op *plan_find(const struct plan *plan, enum op_kind kind);
 
 void plan_done(struct plan *plan); /* closes the trees as well */
 

@@ -224,31 +224,47 @@ static bool look_at_system(struct facts *facts, const struct path_rule *rule, st
 }
 
 /* What the rules say about the directory that a rule's path is in. */
-static enum access access_around(const struct path_rules *rules, const struct path_rule *rule)
+static enum access access_around(const struct path_rules *rules, const struct path_rule *rule,
+				 const struct path_rule **ret_around)
 {
-	const struct path_rule *around;
 	char parent[PATH_MAX];
 	const char *slash = strrchr(rule->path, '/');
 
 	if (!slash || slash == rule->path)
 		return ACCESS_NONE;
 	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - rule->path), rule->path);
-	return policy_path_access(rules, parent, &around);
+	return policy_path_access(rules, parent, ret_around);
 }
 
 /* Nothing around it is open, so there is nothing to close. */
 static bool is_closed_anyway(const struct path_rules *rules, const struct path_rule *rule)
 {
+	const struct path_rule *around;
+
 	return rule->access == ACCESS_NONE && strrchr(rule->path, '/') != rule->path &&
-	       access_around(rules, rule) == ACCESS_NONE;
+	       access_around(rules, rule, &around) == ACCESS_NONE;
 }
 
 /* A rule that takes rights away from what the sandbox could change otherwise. */
 static bool is_inside_writable(const struct path_rules *rules, const struct path_rule *rule)
 {
-	enum access around = access_around(rules, rule);
+	const struct path_rule *around;
+	enum access access = access_around(rules, rule, &around);
 
-	return around >= ACCESS_OVERLAY && rule->access < around;
+	return access >= ACCESS_OVERLAY && rule->access < access;
+}
+
+/* With an image, what is hidden is the image's, unless a tree of the host is around it. */
+static bool hides_in_image(const struct facts *facts, const struct path_rule *rule)
+{
+	const struct policy *policy = facts->request->policy;
+	const struct path_rule *around = NULL;
+
+	if (!policy_has_image(policy) || rule->origin.is_shipped || rule->access != ACCESS_NONE)
+		return false;
+	access_around(&policy->fs, rule, &around);
+	return !around ||
+	       (around->origin.is_shipped && !str_equal(around->path, facts->request->env->cwd));
 }
 
 static int look_at_rule(struct facts *facts, const struct path_rule *rule, struct err *err)
@@ -263,7 +279,9 @@ static int look_at_rule(struct facts *facts, const struct path_rule *rule, struc
 	struct stat st;
 	int r;
 
-	if (is_closed_anyway(rules, rule))
+	if (hides_in_image(facts, rule))
+		return add_rule(facts, vr);
+	if (is_closed_anyway(rules, rule) && !view_has_own(rule->path))
 		return 0;
 	/*
 	 * A link that the sandbox could have made leads nowhere. A policy names places to protect,
@@ -416,7 +434,7 @@ static int look_at_image(struct facts *facts, struct view_request *view, struct 
 	struct stat st;
 	int r;
 
-	if (!name || str_equal(name, "host"))
+	if (!policy_has_image(facts->request->policy))
 		return 0;
 	path = realpath(name, NULL);
 	if (!path)
@@ -567,9 +585,8 @@ static void report_walls(const struct facts *facts, const struct view_result *vi
 			"%u trees on file systems that cannot map ids: what others may read only",
 			facts->unmapped);
 	report_add(report, "root", "overlay", "%s, changes are gone at the end",
-		   request->policy->image && !str_equal(request->policy->image, "host")
-			   ? "the image"
-			   : "the host's programs, a made-up /etc");
+		   policy_has_image(request->policy) ? "the image"
+						     : "the host's programs, a made-up /etc");
 	report_add(report, "files", nested ? "mounts" : "mounts and Landlock",
 		   "%u rules to read, %u to write, %zu overlays, %u hidden, %zu names guarded, %u "
 		   "absent%s",
@@ -608,6 +625,7 @@ static int prepare(struct facts *facts, struct err *err)
 	tj->user = VIEW_USER;
 	tj->guarded = view.guarded;
 	tj->overlays = view.overlays;
+	tj->overlay_sources = view.overlay_sources;
 	r = prepare_filter(request, tj, err);
 	if (hook_without("limits"))
 		tj->jail.rlimit_count = 0;

@@ -121,8 +121,8 @@ static int check_resolved(const struct path_rules *rules, const struct path_rule
 			rule, -EPERM, err,
 			"leads by a symbolic link to a place that another rule treats differently");
 	for (size_t i = 0; i < rules->count; i++)
-		if (rules->items[i].access < rule->access && path_is_below(rules->items[i].path, path) &&
-		    &rules->items[i] != rule)
+		if (rules->items[i].access < rule->access &&
+		    path_is_below(rules->items[i].path, path) && &rules->items[i] != rule)
 			return files_rule_error(
 				rule, -EPERM, err,
 				"leads by a symbolic link to a folder with something "

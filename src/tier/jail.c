@@ -16,6 +16,7 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 	tj->plan = (struct plan){ 0 };
 	tj->guarded = (struct strv){ 0 };
 	tj->overlays = (struct strv){ 0 };
+	tj->overlay_sources = (struct strv){ 0 };
 	tj->report.count = 0;
 	tj->watch = (struct tier_watch){ 0 };
 	tj->is_contained = false;
@@ -30,6 +31,7 @@ void tier_jail_done(struct tier_jail *tj)
 	plan_done(&tj->plan);
 	strv_done(&tj->guarded);
 	strv_done(&tj->overlays);
+	strv_done(&tj->overlay_sources);
 	ids_done(&tj->jail.ids);
 	tj->store = fd_close(tj->store);
 	landlock_done(&tj->jail.inner);

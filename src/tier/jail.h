@@ -17,6 +17,12 @@
  * file. */
 enum weaken { WEAKEN_SIGNALS = 1 };
 
+/* Whether a policy names a system other than the host's. */
+static inline bool policy_has_image(const struct policy *policy)
+{
+	return policy->image && !str_equal(policy->image, "host");
+}
+
 struct tier_request {
 	const struct policy *policy;
 	const struct policy_env *env;
@@ -39,7 +45,8 @@ struct tier_jail {
 	struct plan plan;             /* the jail points to it */
 	struct strv guarded;          /* and to these */
 	struct strv overlays; /* paths with an overlay, in the order of their uppers, from 1 */
-	bool is_contained;    /* in namespaces, with a store as large as the disk limit */
+	struct strv overlay_sources; /* the same on the host: without symbolic links */
+	bool is_contained;           /* in namespaces, with a store as large as the disk limit */
 	struct filter filter;
 	struct report report;
 	struct tier_watch watch;

@@ -128,7 +128,7 @@ int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj
 	int r;
 
 	tier_jail_init(request, tj);
-	if (request->policy->image && !str_equal(request->policy->image, "host"))
+	if (policy_has_image(request->policy))
 		return err_set(err, -EOPNOTSUPP,
 			       "an image needs the container tier (--isolation container)");
 	make_plan(tj);

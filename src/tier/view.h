@@ -57,9 +57,10 @@ struct view_request {
 };
 
 struct view_result {
-	struct strv guarded;  /* names that must not appear */
-	struct strv overlays; /* upper 1 and so on */
-	const char *home;     /* inside */
+	struct strv guarded;         /* names that must not appear */
+	struct strv overlays;        /* paths inside, of upper 1 and so on */
+	struct strv overlay_sources; /* the same on the host */
+	const char *home;            /* inside */
 	unsigned int reads, writes, masks, absent;
 };
 
@@ -68,7 +69,10 @@ struct view_result {
 #define VIEW_USER     "user"
 #define VIEW_HOSTNAME "brig"
 
-/* Adds everything to the plan. -EINVAL with the rule that cannot be shown. */
+/* Whether every container has a path of its own, whatever the rules say: /dev, /proc, devices. */
+bool view_has_own(const char *path);
+
+/* Adds everything to the plan, or says which rule cannot be shown. */
 [[nodiscard]] int view_plan(const struct view_request *request, struct plan *plan,
 			    struct view_result *ret_result, struct err *err);
 

@@ -179,3 +179,13 @@ def test_overlay_and_rules_inside_an_image(brig, image):
     brig.who.write(brig.work / "f", "old")
     done = brig.run("--image", image, "--overlay", ".", "--diff", "--", "sh", "-c", "echo new > f; cat f")
     assert done.out == b"new\nM f\n" and (brig.work / "f").read_text() == "old"
+
+
+def test_what_is_hidden_of_an_image(brig, image):
+    """A rule to hide means the image's file where no tree of the host is around."""
+    brig.who.mkdir(image / "opt")
+    brig.who.write(image / "opt" / "key", "SECRET")
+    brig.who.write(brig.folder / "p.yaml", 'version: 1\nextends: [base]\nfs:\n  /srv/data: none\n  /opt: none\n  /not/there: none\n')
+    done = brig.run("--policy", brig.folder / "p.yaml", "--image", image, "--", "sh", "-c", "cat /srv/data; ls /opt; cat /opt/key; mv /opt /opt2; rm -r /srv; cat /opt2/key /srv/data; echo over")
+    assert done.code == 0 and done.text.endswith("over\n"), done
+    assert "of the image" not in done.text and "SECRET" not in done.text and "key" not in done.text.replace("/key", ""), done

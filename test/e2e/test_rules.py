@@ -303,3 +303,14 @@ def test_a_mount_of_the_host_inside_a_tree_is_as_read_only_as_the_tree(brig):
         assert done.out == b"x" and os.listdir(point) == ["f"] and (point / "f").read_text() == "x"
     finally:
         subprocess.run(["umount", point], check=True)
+
+
+@pytest.mark.tier("container")
+def test_what_a_container_has_of_its_own_can_be_hidden(brig):
+    script = "cat /proc/meminfo; echo x > /dev/full; cat /proc/version > /dev/null && echo over"
+    done = brig.run(*policy(brig, {"/proc/meminfo": "none", "/dev/full": "none"}), "--", "sh", "-c", script)
+    assert done.text.endswith("over\n") and "MemTotal" not in done.text and "No space" not in done.error, done
+    assert "meminfo: Permission denied" in done.error and "cannot create /dev/full: Read-only" in done.error, done
+    for path in ("/proc", "/dev"):
+        done = brig.run(*policy(brig, {path: "none"}), "--", "true")
+        assert done.code == 125 and done.error.count("\n") == 1 and "no program runs without it" in done.error, done

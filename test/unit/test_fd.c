@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,12 +168,58 @@ static void nonblocking(void **state)
 	close(ends[1]);
 }
 
+static int lowest_free(void)
+{
+	int fd = dup(STDIN_FILENO);
+
+	close(fd);
+	return fd;
+}
+
+static void passing_a_descriptor(void **state)
+{
+	int pair[2], given, got = 0, word = 0, lowest;
+	struct stat a, b;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), -EAGAIN);
+	given = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	word = 7;
+	assert_int_equal(fd_send(pair[0], &word, sizeof(word), given), 0);
+	assert_int_equal(fd_send(pair[0], &word, sizeof(word), -EBADF), 0);
+	assert_int_equal(fd_send(pair[0], "x", 1, given), 0);
+	word = 0;
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), 0);
+	assert_int_equal(word, 7);
+	assert_true(got >= 0 && got != given);
+	assert_true(fcntl(got, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(fstat(given, &a), 0);
+	assert_int_equal(fstat(got, &b), 0);
+	assert_true(a.st_rdev == b.st_rdev && a.st_ino == b.st_ino);
+	close(got);
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), 0);
+	assert_int_equal(got, -EBADF);
+	/* A message of another length is none, and what came with it does not stay open. */
+	lowest = lowest_free();
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), -EPIPE);
+	assert_int_equal(lowest_free(), lowest);
+	close(given);
+	close(pair[1]);
+	assert_int_equal(fd_send(pair[0], &word, sizeof(word), -EBADF), -EPIPE);
+	close(pair[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(closing),           cmocka_unit_test(reading_to_a_bound),
-		cmocka_unit_test(writing_all_of_it), cmocka_unit_test(a_closed_pipe_is_an_error),
-		cmocka_unit_test(small_files),       cmocka_unit_test(nonblocking),
+		cmocka_unit_test(closing),
+		cmocka_unit_test(reading_to_a_bound),
+		cmocka_unit_test(writing_all_of_it),
+		cmocka_unit_test(a_closed_pipe_is_an_error),
+		cmocka_unit_test(small_files),
+		cmocka_unit_test(nonblocking),
+		cmocka_unit_test(passing_a_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,16 @@ static void foreign_text_is_made_printable(void **state)
 	}
 }
 
+static void paths(void **state)
+{
+	(void)state;
+	assert_true(path_is_below("/a/b", "/a"));
+	assert_true(path_is_below("/a", "/a"));
+	assert_true(path_is_below("/a", "/"));
+	assert_false(path_is_below("/ab", "/a"));
+	assert_false(path_is_below("/", "/a"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +154,7 @@ int main(void)
 		cmocka_unit_test(durations_cpus_counts),
 		cmocka_unit_test(what_is_formatted_reads_back),
 		cmocka_unit_test(suggestions),
+		cmocka_unit_test(paths),
 		cmocka_unit_test(foreign_text_is_made_printable),
 	};
 

@@ -60,6 +60,7 @@ static void unmake(void)
 	plan_done(&plan);
 	strv_done(&result.guarded);
 	strv_done(&result.overlays);
+	strv_done(&result.overlay_sources);
 }
 
 /* Where a line begins, which must be there exactly once. */
@@ -255,6 +256,8 @@ static void an_image(void **state)
 {
 	const struct view_rule rules[] = {
 		system_rule("/usr", VIEW_DIRECTORY),
+		rule("/usr/hidden", ACCESS_NONE, VIEW_ABSENT),
+		rule("/usr/hidden/not", ACCESS_READ, VIEW_FILE),
 		rule("/w", ACCESS_READ, VIEW_DIRECTORY),
 	};
 	struct view_request request = request_of(rules, ARRAY_SIZE(rules));
@@ -265,9 +268,10 @@ static void an_image(void **state)
 	request.image_has_users = true;
 	assert_int_equal(make(&request, &err), 0);
 	IN_ORDER("bind /img on store:/image, read-only", "make file base:/etc/resolv.conf",
-		 "overlay store:/base:image on /", "bind /w on /w, read-only",
-		 "allow by Landlock /: write");
-	no_line("bind /usr");
+		 "overlay store:/base:image on /", "make file store:/.masks/1/not",
+		 "mask /usr/hidden", "bind /usr/hidden/not on /usr/hidden/not, read-only",
+		 "bind /w on /w, read-only", "allow by Landlock /: write");
+	no_line("bind /usr on");
 	no_line("/etc/passwd");
 	unmake();
 }
@@ -297,6 +301,55 @@ static void bad_rules(void **state)
 	unmake();
 }
 
+/* What a container has of its own can be hidden too, but not all of it. */
+static void of_its_own(void **state)
+{
+	const struct view_rule rules[] = {
+		rule("/dev/tty", ACCESS_NONE, VIEW_DEVICE),
+		rule("/proc/meminfo", ACCESS_NONE, VIEW_FILE),
+		rule("/proc/stat", ACCESS_READ, VIEW_FILE),
+	};
+
+	(void)state;
+	make_rules(rules, ARRAY_SIZE(rules));
+	IN_ORDER("bind /dev/tty on /dev/tty", "mask /dev/tty, if there",
+		 "mask /proc/meminfo, if there");
+	no_line("/proc/stat");
+	unmake();
+	for (size_t i = 0; i < 2; i++) {
+		const struct view_rule bad =
+			rule(i ? "/proc" : "/dev", ACCESS_NONE, VIEW_DIRECTORY);
+		struct view_request request = request_of(&bad, 1);
+		struct err err = ERR_NONE;
+
+		assert_int_equal(make(&request, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "no program runs without it"));
+		unmake();
+	}
+}
+
+/* More than can be watched: said in words, before anything is done. */
+static void too_many(void **state)
+{
+	static struct view_rule rules[PROTECTIONS_MAX + 2];
+	static char names[PROTECTIONS_MAX + 2][16];
+	struct view_request request = request_of(rules, PROTECTIONS_MAX + 1);
+	struct err err = ERR_NONE;
+
+	(void)state;
+	rules[0] = rule("/w", ACCESS_WRITE, VIEW_DIRECTORY);
+	for (size_t i = 1; i < ARRAY_SIZE(rules); i++) {
+		snprintf(names[i], sizeof(names[i]), "/w/%04zu", i);
+		rules[i] = rule(names[i], ACCESS_READ, VIEW_FILE);
+	}
+	assert_int_equal(make(&request, &err), 0);
+	unmake();
+	request.rule_count++;
+	assert_int_equal(make(&request, &err), -E2BIG);
+	assert_non_null(strstr(err.text, "257 mounts are needed"));
+	unmake();
+}
+
 /* Each wall that a test can leave out is out of the plan, and only that. */
 static void knocked_out(void **state)
 {
@@ -321,6 +374,7 @@ int main(void)
 		cmocka_unit_test(wider_rules),  cmocka_unit_test(below_tmp),
 		cmocka_unit_test(an_image),     cmocka_unit_test(a_sandbox_inside),
 		cmocka_unit_test(bad_rules),    cmocka_unit_test(knocked_out),
+		cmocka_unit_test(of_its_own),   cmocka_unit_test(too_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
