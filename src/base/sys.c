@@ -180,7 +180,7 @@ int sys_close_range(unsigned int first, unsigned int last, unsigned int flags)
 static int step_into(int dir, const char *name)
 {
 	int fd = result(openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
-	struct stat st;
+	struct stat st = { 0 };
 
 	if (fd < 0)
 		return fd;
@@ -202,6 +202,10 @@ static int step_last(int dir, const char *name, uint64_t flags, uint64_t mode)
 		close(fd);
 		return -ELOOP;
 	}
+	/* The same refusal in the kernel's word for it. */
+	if (fd == -ENOTDIR && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISLNK(st.st_mode))
+		return -ELOOP;
 	return fd;
 }
 
@@ -234,8 +238,10 @@ static int open_without_links(int dirfd, const char *path, uint64_t flags, uint6
 		else {
 			memcpy(name, path, len);
 			name[len] = '\0';
+			/* With a slash behind it, it has to be a directory. */
 			next = path[skip] ? step_into(dir, len ? name : ".")
-					  : step_last(dir, len ? name : ".", flags, mode);
+					  : step_last(dir, len ? name : ".",
+						      flags | (skip > len ? O_DIRECTORY : 0), mode);
 		}
 		if (dir != dirfd)
 			close(dir);
@@ -343,8 +349,7 @@ _Static_assert(offsetof(struct statx_mount, mount_id) == 0x90, "where the kernel
 
 int sys_mount_id(const char *path, uint64_t *ret_id)
 {
-	struct statx_mount stx;
-
+	struct statx_mount stx = { 0 };
 	int r = CALL(SYS_statx, AT_FDCWD, path, 0, STATX_MOUNT_ID, &stx);
 
 	if (r < 0)

@@ -2,8 +2,9 @@
  * sys.h - a thin seam over the system calls that build walls
  *
  * Each returns 0 or a positive value, or -errno, and leaves errno alone; each can be made to fail
- * by a test (hook.h), so that a test can show that every missing feature refuses the start. Constants that Debian 12's
- * kernel headers do not have yet are here too, named as the kernel names them.
+ * by a test (hook.h), so that a test can show that every missing feature refuses the start.
+ * Constants that Debian 12's kernel headers do not have yet are here too, named as the kernel names
+ * them.
  */
 #ifndef BRIG_BASE_SYS_H
 #define BRIG_BASE_SYS_H

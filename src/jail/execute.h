@@ -1,14 +1,17 @@
 /*
  * execute.h - carries out the operations of a plan
  *
- * One function per kind of operation, in one table. Everything goes through descriptors: a target
- * is opened below its tree without following a symbolic link, a source on the host without one in
- * any component and with the kind (file or directory) that the plan was made for. A tree that
- * someone changes meanwhile makes an operation fail; it does not make it land elsewhere. Nothing is
- * ever written to the host: what is made is made in trees of the sandbox's own.
+ * One function per kind of operation, in one table. What anybody but root could change goes through
+ * descriptors: a target is opened below its tree without following a symbolic link, a source on the
+ * host without one in any component and with the kind (file or directory) that the plan was made
+ * for. A tree that someone changes meanwhile makes an operation fail; it does not make it land
+ * elsewhere. By path, which is faster, goes only what is_plain in the plan: trees of root's on mount
+ * points of our own. Nothing is ever written to the host: what is made is made in trees of the
+ * sandbox's own.
  *
- * Runs after fork in a single-threaded process and allocates nothing. Whatever was done before a
- * failure vanishes with the namespaces of the process that did it.
+ * Runs after fork and allocates nothing. Some of the work is done by a second process on the same
+ * memory (beside.h). Whatever was done before a failure vanishes with the namespaces of the process
+ * that did it.
  */
 #ifndef BRIG_JAIL_EXECUTE_H
 #define BRIG_JAIL_EXECUTE_H

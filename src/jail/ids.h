@@ -6,8 +6,8 @@
  * gets 65536 ids that nobody else has, out of a part of the id space that is left to containers
  * and used by neither systemd nor the usual /etc/subuid. A range is taken by a lock on one byte of
  * a file in /run/brig: the kernel frees it when the last process that holds the descriptor is gone,
- * so nothing has to be cleaned up, and a range is never given out while something of its sandbox
- * lives.
+ * so nothing has to be cleaned up. That is the keeper, which is pid 1 of the sandbox: when it is
+ * gone, so is everything that had the ids.
  *
  * Files of the host keep their owners. A tree that a sandbox may use is mounted with an id mapping:
  * its owner's files show as the sandbox user's, and what the user makes belongs to the owner.

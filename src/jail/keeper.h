@@ -5,8 +5,7 @@
  *	  |  control socket
  *	keeper           in an outer Landlock domain that scopes signals
  *	  |
- *	workload         in an inner domain with the file rules; the first process and all that it
- * starts
+ *	workload         in an inner domain with the file rules: the first process and what it starts
  *
  * The keeper is the reason why a sandbox without a pid namespace and without a cgroup ends as a
  * whole. It is the subreaper of everything the workload starts, so that nothing is ever reparented
@@ -19,11 +18,15 @@
  * removes its private folder. If the keeper is killed from outside, the first process dies with it
  * (PDEATHSIG), and what is left is reparented to the warden, which is a subreaper too.
  *
+ * In a container the keeper is pid 1 of the sandbox instead (inside.h). It carries out its part of
+ * the plan, and the kernel ends all that it started when it ends; domains that scope signals are
+ * not needed for that.
+ *
  * Where the jail is mediated, the keeper also answers for the calls that neither Landlock nor a
  * filter can judge (mediate.h). While it ends the sandbox it no longer does: a process that waits
  * for an answer can be killed.
  *
- * Everything here runs after fork in a single-threaded process. The keeper never allocates. It has
+ * Everything here runs after fork. The keeper has no threads (but see beside.h) and never allocates. It has
  * no filter of its own: with mediation its list would hold nearly all that could do harm (opening,
  * chmod, unlink, kill), and without, the workload's filter is its filter too.
  */
