@@ -520,10 +520,9 @@ static void explain_exec(struct warden *w, const char *program, int code, struct
 	_cleanup_free_ char *real = find_program(program, w->search);
 	const struct path_rule *rule;
 	/* In a container what the policy closes is not there; in an image it may be anything. */
-	bool is_hidden =
-		w->tj->is_contained && code == -ENOENT && real && access(real, X_OK) == 0 &&
-		(!w->request->policy->image || str_equal(w->request->policy->image, "host")) &&
-		policy_path_access(&w->request->policy->fs, real, &rule) == ACCESS_NONE;
+	bool is_hidden = w->tj->is_contained && code == -ENOENT && real &&
+			 access(real, X_OK) == 0 && !policy_has_image(w->request->policy) &&
+			 policy_path_access(&w->request->policy->fs, real, &rule) == ACCESS_NONE;
 
 	if ((code == -ENOENT || code == -ENOTDIR) && !is_hidden)
 		err_set(err, code,
