@@ -115,8 +115,10 @@ static void end_interrupted(struct verify *v, uint64_t tail)
 {
 	const struct head *head = v->head;
 
-	if (v->bytes + tail > head->next.bytes || (v->seq == head->next.seq && tail))
-		broken(v, v->seq + 1, "something was added behind the last line");
+	uint64_t size = v->bytes + tail;
+
+	if (v->seq == head->next.seq ? tail > 0 : size >= head->next.bytes)
+		broken(v, v->seq + 1, "it was changed or added: the head knows of no such end");
 	else if (v->is_ended)
 		say(v, VERIFY_COMPLETE, "complete");
 	else if (v->seq == head->next.seq)
@@ -164,7 +166,7 @@ static int feed(struct verify *v, int stream)
 	_cleanup_(reader_done) struct reader reader = { 0 };
 	struct verdict_of_stream ignored;
 	const char *line;
-	size_t len;
+	size_t len = 0;
 	int r = reader_init(&reader, stream);
 
 	if (r < 0)
@@ -197,39 +199,67 @@ static int no_stream(int home, const char *id, struct verify *v, struct err *err
 	return 0;
 }
 
+/* What could not be opened: gone, or replaced by something that is no stream. */
+static int verify_without(int home, const char *id, int code, struct verify *v, struct err *err)
+{
+	switch (code) {
+	case -ENOENT:
+		return no_stream(home, id, v, err);
+	case -ELOOP:
+	case -EXDEV:
+	case -ENOTDIR:
+	case -ENXIO:
+	case -EBADMSG:
+		broken(v, 1, "the stream was replaced by something that is no plain file of yours");
+		return 0;
+	default:
+		return code;
+	}
+}
+
+/* The head that the lines are held against; false: nothing more need be looked at. */
+static bool find_head(int home, struct verify *v, struct head *head)
+{
+	struct err why = ERR_NONE;
+	int r = head_read(home, v->sandbox, head, &why);
+
+	if (r == 0 && !str_equal(head->sandbox, v->sandbox))
+		r = err_set(&why, -EBADMSG, "the head is of another sandbox");
+	if (r == 0) {
+		v->head = head;
+		return true;
+	}
+	if (r != -ENOENT && r != -ENODATA)
+		return broken(v, 0, "%s", why.text);
+	if (!v->is_alive)
+		return true;
+	say(v, VERIFY_RUNNING, "it has just begun");
+	return false;
+}
+
 int verify_stream(int home, const char *id, struct verdict_of_stream *ret_verdict, struct err *err)
 {
 	_cleanup_close_ int stream = -EBADF;
 	char path[TRACE_PATH_SIZE];
-	struct err why = ERR_NONE;
 	struct head head;
 	struct verify v;
-	int r;
+	int r = 0;
 
 	trace_stream_path(id, path);
 	verify_init(&v, id, NULL, false);
 	stream = trace_file_open(home, path, err);
 	if (stream < 0) {
-		r = stream == -ENOENT ? no_stream(home, id, &v, err) : stream;
-		if (r == 0)
-			*ret_verdict = v.result;
-		return r;
+		r = verify_without(home, id, stream, &v, err);
+		if (r < 0)
+			return r;
+		*ret_verdict = v.result;
+		return 0;
 	}
 	/* Held to the end: a stream that is being verified is not removed. */
 	v.is_alive = flock(stream, LOCK_SH | LOCK_NB) < 0;
-	r = head_read(home, id, &head, &why);
-	if (r == 0 && !str_equal(head.sandbox, id))
-		r = err_set(&why, -EBADMSG, "the head is of another sandbox");
-	if (r == 0)
-		v.head = &head;
-	else if (r != -ENOENT && r != -ENODATA)
-		broken(&v, 0, "%s", why.text);
-	/* The writer may be about to write its first head. */
-	if (r < 0 && v.is_alive && !v.is_broken)
-		say(&v, VERIFY_RUNNING, "it has just begun");
-	else
+	if (find_head(home, &v, &head))
 		r = feed(&v, stream);
-	if (r < 0 && r != -ENOENT && r != -ENODATA)
+	if (r < 0)
 		return err_errno(err, r, "cannot read the events of \"%s\"", id);
 	*ret_verdict = v.result;
 	return 0;

@@ -425,6 +425,9 @@ static int make_files(struct trace *trace, int home)
 	trace->stream = r;
 	trace_head_path(trace->head.sandbox, path);
 	r = trace_file_make(home, path, O_WRONLY);
+	/* The one who made the first of the folders was killed before the second. */
+	if (r == -ENOENT && make_folders(home) == 0)
+		r = trace_file_make(home, path, O_WRONLY);
 	if (r == -EEXIST) {
 		/* The head of another stream, which stays; only what we made goes. */
 		trace_stream_path(trace->head.sandbox, path);
