@@ -51,15 +51,16 @@ static int run(struct events_request *request, int count, const char *const word
 	while (parts[i].name && !(count > 0 && str_equal(words[0], parts[i].name)))
 		i++;
 	if (count > parts[i].max_words)
-		return complain_text("events: too many words: \"%s\" (see \"brig help events\")",
+		return complain_text("events: too many words: \"%.40s\" (see \"brig help events\")",
 				     words[count - 1]);
 	if (!parts[i].is_filtering && (request->is_denied || request->is_following))
 		return complain_text("events %s: --denied and --follow are for showing events",
 				     parts[i].name);
 	request->sandbox = count > (parts[i].name != NULL) ? words[count - 1] : NULL;
 	if (request->sandbox && !trace_id_is_valid(request->sandbox))
-		return complain_text("\"%s\" is not the id of a sandbox (see \"brig events list\")",
-				     request->sandbox);
+		return complain_text(
+			"\"%.40s\" is not the id of a sandbox (see \"brig events list\")",
+			request->sandbox);
 	home = trace_home_open(NULL, false, &err);
 	/* Before the first sandbox there is nothing, which is not an error of a list. */
 	if (home == -ENOENT && (request->sandbox || parts[i].is_filtering))

@@ -154,7 +154,7 @@ int catalog_find(int home, const char *prefix, char ret_id[static TRACE_ID_SIZE]
 		return find_newest(home, ret_id, err);
 	if (!trace_id_is_valid(prefix))
 		return err_set(err, -EINVAL,
-			       "\"%s\" is not the id of a sandbox (see \"brig events list\")",
+			       "\"%.40s\" is not the id of a sandbox (see \"brig events list\")",
 			       prefix);
 	r = catalog_ids(home, "sandboxes", &ids);
 	if (r < 0)

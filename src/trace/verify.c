@@ -119,8 +119,10 @@ static void end_interrupted(struct verify *v, uint64_t tail)
 
 	if (v->seq == head->next.seq ? tail > 0 : size >= head->next.bytes)
 		broken(v, v->seq + 1, "it was changed or added: the head knows of no such end");
-	else if (v->is_ended)
+	else if (v->is_ended && v->seq == head->next.seq)
 		say(v, VERIFY_COMPLETE, "complete");
+	else if (v->is_ended)
+		broken(v, v->seq, "it is the end of a stream, but the head knows of more lines");
 	else if (v->seq == head->next.seq)
 		say(v, VERIFY_INTERRUPTED, "the warden was killed before it could end the stream");
 	else
