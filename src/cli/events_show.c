@@ -102,7 +102,9 @@ static int follow(struct show *show)
 		if (r < 0)
 			return r;
 		if (!is_alive && !show->is_ended) {
-			fprintf(stderr, "brig: the stream ends here: its warden was killed\n");
+			fprintf(stderr,
+				"brig: the stream has no end: its warden was killed, or the "
+				"disk was full (see \"brig events verify\")\n");
 			return 0;
 		}
 		if (!show->is_ended && !pause_and_listen())

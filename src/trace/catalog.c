@@ -101,10 +101,20 @@ static int by_time(const void *a, const void *b)
 		      ((const struct stream_summary *)b)->time);
 }
 
+static int read_all(int home, const struct strv *ids, struct catalog *catalog)
+{
+	int r = 0;
+
+	for (; r == 0 && catalog->count < ids->count; catalog->count++)
+		r = catalog_summary(home, ids->items[catalog->count],
+				    &catalog->items[catalog->count]);
+	return r;
+}
+
 int catalog_read(int home, struct catalog *ret_catalog)
 {
-	_cleanup_(catalog_done) struct catalog catalog = { 0 };
 	_cleanup_(strv_done) struct strv ids = { 0 };
+	struct catalog catalog = { 0 };
 	int r = catalog_ids(home, "sandboxes", &ids);
 
 	if (r < 0 || ids.count == 0)
@@ -112,13 +122,13 @@ int catalog_read(int home, struct catalog *ret_catalog)
 	catalog.items = calloc(ids.count, sizeof(*catalog.items));
 	if (!catalog.items)
 		return -ENOMEM;
-	for (; r == 0 && catalog.count < ids.count; catalog.count++)
-		r = catalog_summary(home, ids.items[catalog.count], &catalog.items[catalog.count]);
-	if (r < 0)
+	r = read_all(home, &ids, &catalog);
+	if (r < 0) {
+		catalog_done(&catalog);
 		return r;
+	}
 	qsort(catalog.items, catalog.count, sizeof(*catalog.items), by_time);
 	*ret_catalog = catalog;
-	catalog = (struct catalog){ 0 };
 	return 0;
 }
 

@@ -9,10 +9,12 @@
 #ifndef BRIG_TRACE_TRIM_H
 #define BRIG_TRACE_TRIM_H
 
+#include <stdbool.h>
+
 /* Best effort: what cannot be removed stays. */
 void trace_trim(int home, unsigned int keep);
 
 /* Whether the folder's count of links says that there may be too many; also when it does not tell. */
-int trace_trim_is_due(int home, unsigned int keep);
+bool trace_trim_is_due(int home, unsigned int keep);
 
 #endif
