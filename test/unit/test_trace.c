@@ -252,6 +252,30 @@ static void a_flood_is_counted(void **state)
 	expect("abc", VERIFY_COMPLETE);
 }
 
+static void what_is_missing_is_told_where_it_is_missing(void **state)
+{
+	struct trace_request request = trace_request_of("abc");
+	struct node *lines[8];
+	struct trace *trace;
+	size_t count;
+
+	(void)state;
+	request.limits.allowed_rate = 1;
+	assert_int_equal(trace_open(&request, &trace, NULL), 0);
+	for (int i = 0; i < 50; i++)
+		trace_must_add(trace, trace_allowed("/x"));
+	trace_must_add(trace, trace_denied("a:1"));
+	assert_int_equal(trace_close(trace, "exit", 0), 0);
+	/* start, two at once, how many are missing, the refusal, end */
+	count = trace_lines("abc", lines, ARRAY_SIZE(lines));
+	assert_int_equal(count, 6);
+	assert_true(trace_is(lines[3], "sandbox", "dropped"));
+	assert_int_equal(trace_number(lines[3], "dropped"), 48);
+	assert_string_equal(trace_text(lines[3], "verdict"), "allow");
+	assert_string_equal(trace_text(lines[4], "object"), "a:1");
+	trace_lines_free(lines, count);
+}
+
 static void bytes_are_bounded_and_refusals_still_fit(void **state)
 {
 	struct trace_request request = trace_request_of("abc");
@@ -555,6 +579,7 @@ int main(void)
 		trace_case(an_id_is_used_once),
 		trace_case(like_refusals_are_folded),
 		trace_case(a_flood_is_counted),
+		trace_case(what_is_missing_is_told_where_it_is_missing),
 		trace_case(bytes_are_bounded_and_refusals_still_fit),
 		trace_case(what_waits_is_written_in_time),
 		trace_case(a_full_disk_is_an_error),
