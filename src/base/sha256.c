@@ -1,6 +1,5 @@
 #include "base/sha256.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
@@ -22,33 +21,57 @@ static uint32_t rotate(uint32_t x, int n)
 	return x >> n | x << (32 - n);
 }
 
+/* One round on eight words that stand still: the caller turns their names instead. */
+#define ROUND(a, b, c, d, e, f, g, h, i)                                               \
+	do {                                                                           \
+		uint32_t t = (h) + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) +    \
+			     (((e) & (f)) ^ (~(e) & (g))) + round_constants[i] + w[i]; \
+                                                                                       \
+		(d) += t;                                                              \
+		(h) = t + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) +             \
+		      (((a) & (b)) ^ ((a) & (c)) ^ ((b) & (c)));                       \
+	} while (0)
+
 static void compress(uint32_t state[8], const unsigned char block[64])
 {
-	uint32_t w[64], s[8];
+	uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+	uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
+	uint32_t w[64];
 
 	for (int i = 0; i < 16; i++, block += 4)
 		w[i] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 |
 		       (uint32_t)block[2] << 8 | block[3];
-	for (int i = 16; i < 64; i++) {
-		uint32_t a = w[i - 15], b = w[i - 2];
-
-		w[i] = w[i - 16] + w[i - 7] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) +
-		       (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+	for (int i = 16; i < 64; i++)
+		w[i] = w[i - 16] + w[i - 7] +
+		       (rotate(w[i - 15], 7) ^ rotate(w[i - 15], 18) ^ w[i - 15] >> 3) +
+		       (rotate(w[i - 2], 17) ^ rotate(w[i - 2], 19) ^ w[i - 2] >> 10);
+	for (int i = 0; i < 64; i += 8) {
+		ROUND(a, b, c, d, e, f, g, h, i);
+		ROUND(h, a, b, c, d, e, f, g, i + 1);
+		ROUND(g, h, a, b, c, d, e, f, i + 2);
+		ROUND(f, g, h, a, b, c, d, e, i + 3);
+		ROUND(e, f, g, h, a, b, c, d, i + 4);
+		ROUND(d, e, f, g, h, a, b, c, i + 5);
+		ROUND(c, d, e, f, g, h, a, b, i + 6);
+		ROUND(b, c, d, e, f, g, h, a, i + 7);
 	}
-	memcpy(s, state, sizeof(s));
-	for (int i = 0; i < 64; i++) {
-		uint32_t big1 = rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25);
-		uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
-		uint32_t t1 = s[7] + big1 + choice + round_constants[i] + w[i];
-		uint32_t big0 = rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22);
-		uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
+	state[0] += a;
+	state[1] += b;
+	state[2] += c;
+	state[3] += d;
+	state[4] += e;
+	state[5] += f;
+	state[6] += g;
+	state[7] += h;
+}
 
-		memmove(s + 1, s, 7 * sizeof(s[0]));
-		s[4] += t1;
-		s[0] = t1 + big0 + majority;
-	}
-	for (int i = 0; i < 8; i++)
-		state[i] += s[i];
+static void write_hex(const uint32_t state[8], char text[static SHA256_HEX_SIZE])
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (int i = 0; i < 64; i++)
+		text[i] = digits[state[i / 8] >> (28 - i % 8 * 4) & 15];
+	text[64] = '\0';
 }
 
 void sha256_hex(const void *data, size_t len, char text[static SHA256_HEX_SIZE])
@@ -72,6 +95,5 @@ void sha256_hex(const void *data, size_t len, char text[static SHA256_HEX_SIZE])
 	compress(state, tail);
 	if (tail_len == 128)
 		compress(state, tail + 64);
-	for (int i = 0; i < 8; i++)
-		snprintf(text + (ptrdiff_t)8 * i, 9, "%08x", state[i]);
+	write_hex(state, text);
 }

@@ -1,5 +1,6 @@
 /*
- * sha256.h - SHA-256 (FIPS 180-4), for digests of manifests and files
+ * sha256.h - SHA-256 (FIPS 180-4), for digests of manifests and files and for chains of
+ * events
  *
  * Small and portable; the inputs here are a few kilobytes. What hashes streams links OpenSSL in a
  * program of its own.

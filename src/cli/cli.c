@@ -12,7 +12,8 @@
 #include "policy/keys.h"
 
 const struct verb *const verb_table[] = {
-	&verb_run, &verb_doctor, &verb_policy, &verb_manual, &verb_version, &verb_help,
+	&verb_run,    &verb_doctor,  &verb_policy, &verb_events,
+	&verb_manual, &verb_version, &verb_help,
 };
 
 int complain(const struct err *err)

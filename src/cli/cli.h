@@ -40,7 +40,8 @@ struct verb {
 size_t verb_list(const struct verb *const **ret_verbs);
 const struct verb *verb_find(const char *name, struct err *err); /* NULL: err suggests one */
 
-extern const struct verb verb_run, verb_doctor, verb_policy, verb_manual, verb_version, verb_help;
+extern const struct verb verb_run, verb_doctor, verb_policy, verb_events, verb_manual, verb_version,
+	verb_help;
 
 /*
  * Goes through the options of a verb. Returns 1 with the option's name and value (NULL for a

@@ -1,6 +1,6 @@
 /*
- * manual.c - brig manual: man/brig.1 and the list of keys in docs/policy.md, from the same tables
- * as everything else
+ * manual.c - brig manual: man/brig.1 and the tables of the documents, from the same tables as
+ * everything else
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include "config.h"
 #include "policy/keys.h"
 #include "tier/tier.h"
+#include "trace/event.h"
 
 /* Text for roff: a leading dot or quote and every backslash or hyphen would mean something else. */
 static void roff(const char *text)
@@ -100,7 +101,8 @@ static void print_man(void)
 	       "\\-\\-policy\n.TP\n.I ~/.config/brig/policies/NAME.yaml\nyour own policies, for "
 	       "\\-\\-policy NAME "
 	       "and \"extends\"\n.TP\n.I .brig.yaml\nin the working directory: narrows\n.TP\n.I "
-	       "/etc/brig/policy.yaml\nthe operator's: narrows\n");
+	       "/etc/brig/policy.yaml\nthe operator's: narrows\n.TP\n.I ~/.local/state/brig\n"
+	       "events of sandboxes; $XDG_STATE_HOME/brig, for root /var/lib/brig\n");
 	printf(".SH EXIT STATUS\nThat of the command; 128+n for signal n, 124 at the time limit, "
 	       "125 for an error of "
 	       "brig itself, 126 and 127 when the command cannot be executed or found.\n");
@@ -133,6 +135,18 @@ static void print_tiers(void)
 		       tiers[i].walls, tiers[i].purpose, tiers[i].prepare ? "yes" : "no");
 }
 
+static void print_events(void)
+{
+	printf("| field | in | meaning |\n|---|---|---|\n");
+	for (size_t i = 0; i < trace_field_count(); i++) {
+		const char *name, *summary;
+		bool is_always;
+
+		trace_field_describe(i, &name, &summary, &is_always);
+		printf("| `%s` | %s | %s |\n", name, is_always ? "every line" : "some", summary);
+	}
+}
+
 static const struct option manual_options[] = { { "help", NULL, "this text" }, { 0 } };
 
 static int verb_manual_main(int argc, char **argv)
@@ -140,7 +154,10 @@ static int verb_manual_main(int argc, char **argv)
 	const struct {
 		const char *name;
 		void (*print)(void);
-	} parts[] = { { "man", print_man }, { "keys", print_keys }, { "tiers", print_tiers } };
+	} parts[] = { { "man", print_man },
+		      { "keys", print_keys },
+		      { "tiers", print_tiers },
+		      { "events", print_events } };
 
 	if (argc > 1 && str_equal(argv[1], "--help")) {
 		print_help(&verb_manual);
@@ -151,15 +168,15 @@ static int verb_manual_main(int argc, char **argv)
 			parts[i].print();
 			return 0;
 		}
-	return complain_text("manual: use \"man\", \"keys\" or \"tiers\"");
+	return complain_text("manual: use \"man\", \"keys\", \"tiers\" or \"events\"");
 }
 
 const struct verb verb_manual = {
 	.name = "manual",
-	.usage = "[man | keys | tiers]",
-	.summary = "print the manual page, the keys or the tiers as text for documents",
-	.text = "Prints the manual page in roff, or a Markdown table of the policy's keys or of "
-		"the tiers. The "
+	.usage = "[man | keys | tiers | events]",
+	.summary = "print the manual page and the tables of the documents",
+	.text = "Prints the manual page in roff, or a Markdown table of the policy's keys, of "
+		"the tiers or of the fields of an event. The "
 		"documents that come with brig hold exactly this output.",
 	.example = "brig manual | man -l -",
 	.options = manual_options,

@@ -11,7 +11,7 @@ import harness
 
 pytestmark = pytest.mark.tier("container")  # no tier makes a difference here
 
-VERBS = ["run", "doctor", "policy", "manual", "version", "help"]
+VERBS = ["run", "doctor", "policy", "events", "manual", "version", "help"]
 
 
 def test_doctor_says_whether_the_default_tier_is_ready(brig):
