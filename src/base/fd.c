@@ -126,26 +126,28 @@ void fd_close_others(int *keep, size_t count)
 	(void)!sys_close_range(from, ~0u, 0);
 }
 
-/* Room for one descriptor, aligned as the kernel wants it. */
+/* Room for descriptors, aligned as the kernel wants it. */
 union passed {
 	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int))];
+	char room[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
 };
 
-int fd_send(int socket, const void *data, size_t len, int descriptor)
+int fd_send(int socket, const void *data, size_t len, const int *descriptors, size_t count)
 {
 	union passed passed = { .room = { 0 } };
 	struct iovec part = { (void *)(uintptr_t)data, len };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 	ssize_t n;
 
-	if (descriptor >= 0) {
+	if (count > FD_PASS_MAX)
+		return -E2BIG;
+	if (count > 0) {
 		message.msg_control = passed.room;
-		message.msg_controllen = sizeof(passed.room);
-		passed.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+		message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+		passed.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(count * sizeof(int)),
 						  .cmsg_level = SOL_SOCKET,
 						  .cmsg_type = SCM_RIGHTS };
-		memcpy(CMSG_DATA(&passed.header), &descriptor, sizeof(descriptor));
+		memcpy(CMSG_DATA(&passed.header), descriptors, count * sizeof(int));
 	}
 	do
 		n = sendmsg(socket, &message, MSG_NOSIGNAL);
@@ -153,7 +155,7 @@ int fd_send(int socket, const void *data, size_t len, int descriptor)
 	return n < 0 ? -errno : 0;
 }
 
-int fd_receive(int socket, void *data, size_t len, int *ret_descriptor)
+int fd_receive(int socket, void *data, size_t len, int ret_descriptors[static FD_PASS_MAX])
 {
 	union passed passed = { .room = { 0 } };
 	struct iovec part = { data, len };
@@ -161,8 +163,9 @@ int fd_receive(int socket, void *data, size_t len, int *ret_descriptor)
 				  .msg_iovlen = 1,
 				  .msg_control = passed.room,
 				  .msg_controllen = sizeof(passed.room) };
-	_cleanup_close_ int descriptor = -EBADF;
+	int descriptors[FD_PASS_MAX];
 	const struct cmsghdr *header;
+	size_t count = 0;
 	ssize_t n;
 
 	do
@@ -172,10 +175,17 @@ int fd_receive(int socket, void *data, size_t len, int *ret_descriptor)
 		return -errno;
 	header = CMSG_FIRSTHDR(&message);
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-	    header->cmsg_len == CMSG_LEN(sizeof(descriptor)))
-		memcpy(&descriptor, CMSG_DATA(header), sizeof(descriptor));
-	if ((size_t)n != len)
+	    header->cmsg_len > CMSG_LEN(0))
+		count = MIN((header->cmsg_len - CMSG_LEN(0)) / sizeof(int), (size_t)FD_PASS_MAX);
+	for (size_t i = 0; i < FD_PASS_MAX; i++)
+		descriptors[i] = -EBADF;
+	if (count > 0)
+		memcpy(descriptors, CMSG_DATA(header), count * sizeof(int));
+	if ((size_t)n != len) {
+		for (size_t i = 0; i < count; i++)
+			close(descriptors[i]);
 		return -EPIPE;
-	*ret_descriptor = take_fd(&descriptor);
+	}
+	memcpy(ret_descriptors, descriptors, sizeof(descriptors));
 	return 0;
 }

@@ -50,12 +50,15 @@ void fd_close_others(int *keep, size_t count);
 
 [[nodiscard]] int fd_set_nonblock(int fd, int on);
 
-/* One message over a UNIX socket, with a descriptor (negative: none). Waits only if the socket does.
- */
-[[nodiscard]] int fd_send(int socket, const void *data, size_t len, int descriptor);
+#define FD_PASS_MAX 8
 
-/* One message of exactly len bytes, without waiting; another length is -EPIPE. ret_descriptor is
- * -EBADF where none came, and closed at the next execve otherwise. */
-[[nodiscard]] int fd_receive(int socket, void *data, size_t len, int *ret_descriptor);
+/* One message over a UNIX socket, with descriptors. Waits only if the socket does. */
+[[nodiscard]] int fd_send(int socket, const void *data, size_t len, const int *descriptors,
+			  size_t count);
+
+/* One message of exactly len bytes, without waiting; another length is -EPIPE. Room for
+ * FD_PASS_MAX descriptors: those that came, closed at the next execve, and then -EBADF. */
+[[nodiscard]] int fd_receive(int socket, void *data, size_t len,
+			     int ret_descriptors[static FD_PASS_MAX]);
 
 #endif

@@ -25,6 +25,46 @@ bool path_is_below(const char *path, const char *tree)
 	return strncmp(path, tree, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
+/* Adds the components of a path to what is there; the length, or size when it does not fit. */
+static size_t add_components(const char *path, char *text, size_t len, size_t size)
+{
+	while (*path) {
+		size_t part = strcspn(path, "/");
+
+		if (part == 2 && path[0] == '.' && path[1] == '.') {
+			while (len > 0 && text[--len] != '/')
+				;
+		} else if (part > 0 && !(part == 1 && path[0] == '.')) {
+			if (len + 1 + part >= size)
+				return size;
+			text[len] = '/';
+			memcpy(text + len + 1, path, part);
+			len += 1 + part;
+		}
+		path += part;
+		path += strspn(path, "/");
+	}
+	return len;
+}
+
+bool path_resolve(const char *base, const char *path, char *text, size_t size)
+{
+	size_t len = 0;
+
+	if (path[0] != '/' && base[0] != '/')
+		return false;
+	if (path[0] != '/')
+		len = add_components(base, text, 0, size);
+	if (len < size)
+		len = add_components(path, text, len, size);
+	if (len + 2 > size)
+		return false;
+	if (len == 0)
+		text[len++] = '/';
+	text[len] = '\0';
+	return true;
+}
+
 size_t utf8_sequence(const unsigned char *p, size_t len)
 {
 	static const struct {

@@ -21,6 +21,12 @@ bool str_ends(const char *text, const char *suffix);
 /* Whether an absolute path is tree itself or lies in it; tree has no slash behind, but "/". */
 bool path_is_below(const char *path, const char *tree);
 
+/*
+ * Puts a path behind a base, both without a look at any file: "." and empty components go, ".." takes
+ * the one before it along. False when it does not fit, or is not absolute then.
+ */
+bool path_resolve(const char *base, const char *path, char *text, size_t size);
+
 /* Replaces every control byte and every byte that is not part of valid UTF-8 by '?', in place. */
 void str_make_printable(char *text);
 

@@ -133,6 +133,11 @@ int sys_no_new_privs(void)
 	return CALL(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);
 }
 
+int sys_execve(const char *path, char *const *argv, char *const *envp, uint64_t pass)
+{
+	return CALL(SYS_execve, path, argv, envp, 0, 0, pass);
+}
+
 pid_t sys_fork(void)
 {
 	FAIL_IF_ASKED("fork");

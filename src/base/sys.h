@@ -52,6 +52,10 @@ int sys_seccomp_set_filter(unsigned int flags,
 			   const struct sock_fprog *prog); /* a listener with NEW_LISTENER */
 int sys_no_new_privs(void);
 
+/* With a number in an argument that the kernel does not look at, but a filter can. Returns only to
+ * fail. */
+int sys_execve(const char *path, char *const *argv, char *const *envp, uint64_t pass);
+
 pid_t sys_fork(void); /* as fork, with -errno; clone3 is what container profiles refuse first */
 
 /*

@@ -196,6 +196,7 @@ static void print_reason(const struct result *result)
 		[REASON_CPU] = "used up its CPU time (cpu_time)",
 		[REASON_DISK] = "wrote a file larger than its limit (disk)",
 		[REASON_OUTPUT] = "printed more than its limit (output)",
+		[REASON_RECORD] = "was ended: what it does could not be recorded any more",
 		[REASON_LOST] = "was ended: a protected path was replaced on the host",
 	};
 

@@ -42,6 +42,7 @@ void executor_init(struct executor *executor)
 	executor->grants = LANDLOCK_NONE;
 	executor->users_id = -1;
 	executor->proc = -EBADF;
+	executor->network.sockets = (struct network){ -EBADF, -EBADF };
 }
 
 /* What the target of an operation is, pinned. */
@@ -122,19 +123,6 @@ static int do_hostname(struct executor *ex, const struct op *op)
 	return sethostname(op->text, strlen(op->text)) < 0 || setdomainname("", 0) < 0 ? -errno : 0;
 }
 
-/* A network namespace with its loopback device up, for this process. */
-static int make_network(void)
-{
-	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
-	_cleanup_close_ int fd = -EBADF;
-	int r = sys_unshare(CLONE_NEWNET);
-
-	if (r < 0)
-		return r;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
-}
-
 /*
  * This process becomes the first one, and is in the network that it makes here. /proc/self is this
  * child, not the keeper.
@@ -143,7 +131,7 @@ static int run_beside(struct beside *beside)
 {
 	struct executor *ex =
 		(struct executor *)((char *)beside - offsetof(struct executor, beside));
-	int r = make_network(), fd = -EBADF;
+	int r = network_make(ex->network.own_address, &ex->network.sockets), fd = -EBADF;
 
 	if (r == 0)
 		fd = openat(ex->proc, "self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -154,7 +142,7 @@ static int run_beside(struct beside *beside)
 
 static int do_network(struct executor *ex, const struct op *op)
 {
-	(void)op;
+	ex->network.own_address = op->text;
 	ex->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (ex->proc < 0)
 		return -errno;
@@ -169,7 +157,7 @@ static int do_network_is(struct executor *ex, const struct op *op)
 
 	(void)op;
 	if (ex->beside.pid < 0)
-		return make_network();
+		return network_make(ex->network.own_address, &ex->network.sockets);
 	r = beside_await_from(&ex->beside, &ex->network.is_done);
 	fd = r < 0 ? r : ex->network.result;
 	if (fd < 0)

@@ -18,6 +18,7 @@
 
 #include "jail/beside.h"
 #include "jail/landlock.h"
+#include "jail/network.h"
 #include "jail/plan.h"
 
 struct executor {
@@ -30,6 +31,8 @@ struct executor {
 	struct {
 		int is_done; /* a futex */
 		int result;  /* the descriptor of the namespace */
+		const char *own_address;
+		struct network sockets;
 	} network;
 	int proc; /* the host's, for the process beside us: paths change under its feet */
 	int (*afterwards)(void *arg); /* what the process beside us goes on with, or NULL */

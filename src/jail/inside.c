@@ -28,7 +28,7 @@ bool plan_has_namespaces(const struct plan *plan)
 void keeper_tell(int control, const struct keeper_event *event, int descriptor)
 {
 	/* Nobody listens any more: the loop sees the end of the socket and acts on it. */
-	(void)!fd_send(control, event, sizeof(*event), descriptor);
+	(void)!fd_send(control, event, sizeof(*event), &descriptor, descriptor >= 0);
 }
 
 /* Whether the warden has a part in it that must come before ours. */

@@ -51,6 +51,7 @@ const char *const keeper_steps[STEP_COUNT] = {
 	[STEP_FILES] = "entering the Landlock domain for files",
 	[STEP_DESCRIPTORS] = "closing descriptors",
 	[STEP_SETTLE] = "settling beside the program",
+	[STEP_OUTLET] = "opening the way to the gate",
 	[STEP_EXEC] = "executing the program",
 };
 
@@ -144,6 +145,10 @@ struct watch {
 	bool is_detaching;        /* a child beside us that raises no signal at its end */
 	struct mediator mediator; /* listener -EBADF: none, or nobody is left to ask */
 	struct keeper_event exit;
+	struct recorder *recorder;
+	struct outlet *outlet;
+	uint64_t next_look;        /* at connects that wait for the gate */
+	uint64_t record_due;       /* when the warden is to be told of what was recorded */
 	struct executor *executor; /* of a container */
 };
 
@@ -169,6 +174,8 @@ static void answer(struct watch *watch)
 {
 	int r = mediator_answer(&watch->mediator);
 
+	if (watch->recorder->ring && record_is_waiting(watch->recorder->ring) && !watch->record_due)
+		watch->record_due = now_ms() + RECORD_DELAY_MS;
 	if (r < 0 && r != -EAGAIN && r != -ENOENT)
 		watch->mediator.listener = fd_close(watch->mediator.listener);
 }
@@ -190,13 +197,37 @@ static bool look_after_children(struct watch *watch)
 
 static int time_left(const struct watch *watch)
 {
-	uint64_t now;
-	int nap = watch->is_detaching ? BESIDE_MS : 1000000;
+	uint64_t next = watch->deadline, now;
 
-	if (watch->deadline == UINT64_MAX)
-		return watch->is_detaching ? nap : -1;
+	if (next == UINT64_MAX && !watch->is_detaching && !watch->record_due &&
+	    !watch->outlet->held_count)
+		return -1;
 	now = now_ms();
-	return now >= watch->deadline ? 0 : (int)MIN(watch->deadline - now, (uint64_t)nap);
+	if (watch->outlet->held_count)
+		next = MIN(next, now + OUTLET_LOOK_MS);
+	if (watch->is_detaching)
+		next = MIN(next, now + BESIDE_MS);
+	if (watch->record_due)
+		next = MIN(next, watch->record_due);
+	return now >= next ? 0 : (int)MIN(next - now, (uint64_t)1000000);
+}
+
+static void push_record(struct watch *watch)
+{
+	if (watch->recorder->ring)
+		record_push(watch->recorder->ring);
+	watch->record_due = 0;
+}
+
+/* Not more often than is good for those who wait. */
+static void look_at_held(struct watch *watch)
+{
+	uint64_t now = now_ms();
+
+	if (now < watch->next_look)
+		return;
+	watch->next_look = now + OUTLET_LOOK_MS;
+	outlet_look(watch->outlet, watch->mediator.listener);
 }
 
 static void watch_first(struct watch *watch)
@@ -207,6 +238,7 @@ static void watch_first(struct watch *watch)
 			{ .fd = watch->signals, .events = POLLIN },
 			{ .fd = watch->mediator.listener, .events = POLLIN },
 			{ .fd = watch->mounts, .events = POLLPRI },
+			{ .fd = watch->outlet->channel, .events = POLLIN },
 		};
 
 		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : time_left(watch)) < 0) {
@@ -214,6 +246,8 @@ static void watch_first(struct watch *watch)
 				return;
 			continue;
 		}
+		if (watch->record_due && now_ms() >= watch->record_due)
+			push_record(watch);
 		if (now_ms() >= watch->deadline) {
 			watch->late = true;
 			return;
@@ -228,6 +262,10 @@ static void watch_first(struct watch *watch)
 			return;
 		if (fds[0].revents && !obey(watch))
 			return;
+		if (fds[4].revents && outlet_answer(watch->outlet, watch->mediator.listener) < 0)
+			return;
+		if (watch->outlet->held_count)
+			look_at_held(watch);
 		if (fds[2].revents)
 			answer(watch);
 	}
@@ -314,10 +352,19 @@ static void drop_stdio(void)
  */
 static void close_inherited(const struct jail *jail, const struct watch *watch)
 {
-	int keep[6 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,           watch->signals,
-						   watch->mediator.listener, jail->scratch.parent,
-						   jail->scratch.dir,        jail->ids.lock };
-	size_t count = 6;
+	const struct network *network = &watch->executor->network.sockets;
+	int keep[10 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,
+						    watch->signals,
+						    watch->mediator.listener,
+						    jail->scratch.parent,
+						    jail->scratch.dir,
+						    jail->ids.lock,
+						    jail->ring ? record_ring_fd(jail->ring)
+							       : -EBADF,
+						    jail->outlet,
+						    jail->outlet < 0 ? -EBADF : network->datagrams,
+						    jail->outlet < 0 ? -EBADF : network->listener };
+	size_t count = 10;
 
 	for (int i = 0; i < CGROUP_CONTROL_COUNT && !plan_has_namespaces(jail->plan); i++) {
 		keep[count++] = jail->cgroup.parent[i];
@@ -396,6 +443,17 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 	return failure->code;
 }
 
+/* What the gate needs from inside. Until it comes, names and connects simply wait. */
+static int open_outlet(struct watch *watch)
+{
+	struct network *network = &watch->executor->network.sockets;
+	int r = outlet_open(watch->outlet, network->datagrams, network->listener);
+
+	network->datagrams = fd_close(network->datagrams);
+	network->listener = fd_close(network->listener);
+	return r;
+}
+
 /* From the first process to the moment when the sandbox must end. */
 static void run(const struct jail *jail, const struct jail_command *command, struct watch *watch)
 {
@@ -411,6 +469,10 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		failure.step = STEP_SETTLE;
 		failure.code = inside_settle(jail);
 		watch->is_detaching = beside_is_left();
+	}
+	if (failure.code == 0 && jail->outlet >= 0) {
+		failure.step = STEP_OUTLET;
+		failure.code = open_outlet(watch);
 	}
 	if (failure.code < 0) {
 		fail(watch->control, &failure);
@@ -463,6 +525,7 @@ static void finish(const struct jail *jail, struct watch *watch)
 		cgroup_done(&cgroup);
 	}
 	getrusage(RUSAGE_CHILDREN, &event.usage);
+	push_record(watch);
 	tell(watch->control, &event);
 }
 
@@ -473,6 +536,8 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	bool scoped = jail->outer.fd >= 0 || plan_has_namespaces(jail->plan);
 	/* Shared with the process beside us, and large: nothing of it is touched without need. */
 	static struct executor executor;
+	static struct recorder recorder;
+	static struct outlet outlet;
 	struct launch_failure failure;
 	struct watch watch = { .control = control,
 			       .executor = &executor,
@@ -488,7 +553,16 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .writable_count = jail->writable_count,
 					     .readable = jail->readable,
 					     .readable_count = jail->readable_count,
-					     .scoped = scoped } };
+					     .scoped = scoped,
+					     .conditions = jail->conditions,
+					     .control = control } };
+
+	recorder = (struct recorder){ .ring = jail->ring };
+	watch.recorder = &recorder;
+	watch.mediator.recorder = jail->ring ? &recorder : NULL;
+	outlet.channel = jail->outlet;
+	watch.outlet = &outlet;
+	watch.mediator.outlet = jail->outlet >= 0 ? &outlet : NULL;
 	if (prepare(jail, command, warden, &watch, &failure) < 0)
 		fail(control, &failure);
 	else
@@ -570,12 +644,12 @@ int keeper_order(const struct keeper *keeper, enum keeper_order order, int signa
 int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
 {
 	struct keeper_event event;
-	int descriptor, r;
+	int passed[FD_PASS_MAX], r;
 
-	r = fd_receive(keeper->control, &event, sizeof(event), &descriptor);
+	r = fd_receive(keeper->control, &event, sizeof(event), passed);
 	if (r < 0)
 		return r;
-	event.descriptor = descriptor;
+	event.descriptor = passed[0];
 	*ret_event = event;
 	return 0;
 }

@@ -43,6 +43,7 @@
 #include "jail/ids.h"
 #include "jail/landlock.h"
 #include "jail/plan.h"
+#include "jail/record.h"
 #include "jail/scratch.h"
 #include "jail/seccomp.h"
 
@@ -62,6 +63,9 @@ struct jail {
 		inner; /* fd -EBADF: knocked out or weakened by the person at the keyboard */
 	const struct filter *filter; /* NULL: knocked out */
 	enum mediation mediation;    /* of the filter; the lists are for mediate.h, the tier's */
+	unsigned int conditions;     /* of the filter (syscalls.h) */
+	struct record_ring *ring;    /* for what is only recorded; NULL: nothing is */
+	int outlet;                  /* to the gate (outlet.h); -EBADF: there is none */
 	const char *const *guarded;
 	size_t guarded_count;
 	const char *const *writable;
@@ -85,7 +89,9 @@ struct jail_command {
 	char **script_argv; /* room for argv and two more: a script without "#!" is given to sh */
 	const char *search; /* the PATH to look the program up in */
 	int stdio[3];
-	int terminal; /* becomes the controlling terminal, or -EBADF */
+	int null;      /* /dev/null, for standard descriptors that are -EBADF */
+	int terminal;  /* becomes the controlling terminal, or -EBADF */
+	uint64_t pass; /* of the filter's spec */
 };
 
 enum keeper_order {
@@ -142,6 +148,7 @@ enum keeper_step {
 	STEP_FILES,
 	STEP_DESCRIPTORS,
 	STEP_SETTLE,
+	STEP_OUTLET,
 	STEP_EXEC,
 	STEP_COUNT,
 };

@@ -28,8 +28,9 @@ static int place_stdio(const struct jail_command *command)
 
 	for (int i = 0; i < 3; i++) {
 		from[i] = command->stdio[i];
+		/* Opened by the warden: once the filter is loaded, an open may wait for the keeper. */
 		if (from[i] < 0)
-			from[i] = open("/dev/null", i == 0 ? O_RDONLY : O_WRONLY);
+			from[i] = command->null;
 		if (from[i] >= 0 && from[i] < 3 && from[i] != i)
 			from[i] = fcntl(from[i], F_DUPFD, 3);
 		if (from[i] < 0)
@@ -85,14 +86,14 @@ static int execute_script(const char *path, const struct jail_command *command)
 	for (size_t i = 1; command->argv[i]; i++)
 		argv[count++] = command->argv[i];
 	argv[count] = NULL;
-	execve("/bin/sh", argv, command->envp);
-	return -errno;
+	return sys_execve("/bin/sh", argv, command->envp, command->pass);
 }
 
 static int execute_at(const char *path, const struct jail_command *command)
 {
-	execve(path, command->argv, command->envp);
-	return errno == ENOEXEC ? execute_script(path, command) : -errno;
+	int r = sys_execve(path, command->argv, command->envp, command->pass);
+
+	return r == -ENOEXEC ? execute_script(path, command) : r;
 }
 
 /* Looks the program up as execvp does: what is forbidden on the way is remembered, and the search
@@ -128,13 +129,13 @@ static int execute(const struct jail_command *command)
 /* It was sent before the program ran: there is nothing to wait for. */
 static int receive_listener(int socket)
 {
-	int listener, r;
+	int passed[FD_PASS_MAX], r;
 	char byte;
 
-	r = fd_receive(socket, &byte, sizeof(byte), &listener);
+	r = fd_receive(socket, &byte, sizeof(byte), passed);
 	if (r < 0)
 		return r;
-	return listener < 0 ? -EBADMSG : listener;
+	return passed[0] < 0 ? -EBADMSG : passed[0];
 }
 
 /* What the steps work with. */
@@ -208,7 +209,7 @@ static int step_filter(struct launching *of)
 		of->listener = listener;
 		return 0;
 	}
-	r = fd_send(of->handover, "", 1, listener);
+	r = fd_send(of->handover, "", 1, &listener, 1);
 	close(listener);
 	return r;
 }

@@ -16,6 +16,7 @@
 #include "jail/mediate_name.h"
 #include "jail/mediate_reply.h"
 #include "jail/numbers.h"
+#include "jail/syscalls.h"
 #include "jail/target.h"
 
 #define AT_FLAGS_KNOWN (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH)
@@ -299,6 +300,49 @@ static int receive(const struct mediator *m, struct seccomp_notif *ret_notif)
 	return 0;
 }
 
+/* What the filter would have said if nothing were recorded. */
+static unsigned int verdict_without_record(const struct mediator *m,
+					   const struct seccomp_notif *notif)
+{
+	uint64_t args[6];
+
+	memcpy(args, notif->data.args, sizeof(args));
+	return syscall_verdict(m->conditions & ~(WITH_TELL | WITH_CHANGES | WITH_READS),
+			       (uint32_t)notif->data.nr, args);
+}
+
+/* 1 when the call is answered, 0 when it is still to be carried out, or -errno. */
+static int record(const struct mediator *m, const struct seccomp_notif *notif)
+{
+	unsigned int verdict = verdict_without_record(m, notif);
+	bool is_refused = verdict != ALLOW && verdict != MEDIATE;
+	int r;
+
+	/* What is carried out here may be told of when it is refused. */
+	if (verdict == MEDIATE && !(m->conditions & WITH_CHANGES && name_call_find(notif->data.nr)))
+		return 0;
+	if (!recorder_put(m->recorder, notif, is_refused ? -(int)verdict : RECORD_CONTINUED,
+			  m->control))
+		return -EPIPE;
+	if (verdict == MEDIATE)
+		return 0;
+	r = is_refused ? reply_result(m->listener, notif->id, -(int)verdict)
+		       : reply_continue(m->listener, notif->id);
+	return r < 0 ? r : 1;
+}
+
+/* A connect where there is a gate: 1 when it is answered or handed over, 0 when it is not for it. */
+static int offer(const struct mediator *m, const struct seccomp_notif *notif)
+{
+	uint32_t exec = m->recorder ? lineage_of(&m->recorder->lineage, (pid_t)notif->pid) : 0;
+	int r = outlet_offer(m->outlet, m->listener, notif, exec);
+
+	if (r >= 0)
+		return r;
+	r = reply_result(m->listener, notif->id, r);
+	return r < 0 ? r : 1;
+}
+
 int mediator_answer(const struct mediator *m)
 {
 	struct seccomp_notif notif = { 0 }; /* as the kernel demands */
@@ -306,8 +350,12 @@ int mediator_answer(const struct mediator *m)
 	const struct call *call;
 	int r = receive(m, &notif);
 
-	if (r < 0)
-		return r;
+	if (r == 0 && m->outlet && notif.data.nr == __NR_connect)
+		r = offer(m, &notif);
+	if (r == 0 && m->recorder)
+		r = record(m, &notif);
+	if (r != 0)
+		return MIN(r, 0);
 	name = m->mediation == MEDIATE_NAMES ? name_call_find(notif.data.nr) : NULL;
 	if (name)
 		return name_answer(m, name, &notif);
@@ -318,6 +366,9 @@ int mediator_answer(const struct mediator *m)
 		r = carry_out(m, call, &notif);
 	else
 		r = judge_process(m, call, &notif);
+	if (m->recorder && (r == -EPERM || r == -EACCES) &&
+	    !recorder_put(m->recorder, &notif, r, m->control))
+		return -EPIPE;
 	if (r == 0 && call && !call->act)
 		return reply_continue(m->listener, notif.id);
 	return reply_result(m->listener, notif.id, r);

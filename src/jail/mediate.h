@@ -39,6 +39,8 @@
  * let the target. MEDIATE_NAMES: also the calls that make a name, of which some are guarded
  * (mediate_name.h, guard.h).
  *
+ * Where the sandbox is recorded, more calls wait: mediate_record.h.
+ *
  * One at a time, in fixed buffers. Nothing here waits for the target: it may be killed at any
  * moment, and the answer then goes nowhere. What can wait is the kernel: for an inode that the
  * target keeps locked by writing to it, for a network file system of the host that hangs.
@@ -48,6 +50,8 @@
 
 #include <stdbool.h>
 #include "base/macro.h"
+#include "jail/mediate_record.h"
+#include "jail/outlet.h"
 #include "jail/seccomp.h"
 
 /* The lists are canonical absolute paths; readable includes the writable ones. They stay the
@@ -62,7 +66,11 @@ struct mediator {
 	size_t readable_count;
 	const char *const *guarded; /* names that must not come into existence: MEDIATE_NAMES */
 	size_t guarded_count;
-	bool scoped; /* we are in a domain that confines signals to the sandbox */
+	bool scoped;               /* we are in a domain that confines signals to the sandbox */
+	unsigned int conditions;   /* of the filter (syscalls.h) */
+	struct recorder *recorder; /* NULL: nothing is recorded */
+	struct outlet *outlet;     /* NULL: no gate */
+	int control;               /* whose end means that nobody reads the record any more */
 };
 
 /* Answers one notification. -EAGAIN when none is pending, -ENOENT when the target went away, -EPIPE

@@ -13,7 +13,7 @@ bool reply_is_awaited(int listener, uint64_t id);
 /* The call returns r, or fails where r is -errno. */
 [[nodiscard]] int reply_result(int listener, uint64_t id, int r);
 
-/* The call is let through: only where no pointer was read. */
+/* The call is let through: only where no pointer was read, or what was read is for the record. */
 [[nodiscard]] int reply_continue(int listener, uint64_t id);
 
 /*

@@ -214,6 +214,10 @@ static void describe_rest(const struct op *op, char *text, size_t size)
 	case OP_USER:
 		snprintf(text, size, " %u", (unsigned int)op->value);
 		break;
+	case OP_NETWORK:
+		if (op->text)
+			snprintf(text, size, ", the address %s and a resolver", op->text);
+		break;
 	case OP_HOSTNAME:
 	case OP_GUARD:
 	case OP_DIRECTORY_IS:

@@ -38,7 +38,8 @@ enum op_kind {
 	OP_OWN_CGROUPS, /* a cgroup namespace, whose root is the cgroup of the sandbox */
 	OP_CLOCK,       /* a time namespace that begins now */
 	OP_HOSTNAME,    /* text */
-	OP_NETWORK,     /* a network namespace with its loopback device, made beside the rest */
+	OP_NETWORK,     /* a network namespace with its loopback device, made beside the rest; text:
+			   a second address of it, and the sockets of a resolver (NULL: none) */
 	OP_NETWORK_IS,  /* wait for the network namespace, and enter it */
 	OP_PRIVATE,     /* no mount spreads */
 	OP_STORE,       /* value: size in bytes or 0 for half of the memory; nodes */

@@ -48,6 +48,7 @@ struct assembler {
 struct range {
 	uint32_t first, ret;
 	enum arg_rule_id rule;
+	bool is_told; /* refused, though by the keeper */
 };
 
 /* A change at most at every number, the numbers behind the table, x32 and the negative ones. */
@@ -55,7 +56,7 @@ struct range {
 
 static uint32_t verdict_ret(unsigned int verdict)
 {
-	if (verdict == MEDIATE)
+	if (verdict == MEDIATE || verdict == TELL)
 		return SECCOMP_RET_USER_NOTIF;
 	return verdict == ALLOW ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | verdict;
 }
@@ -199,7 +200,7 @@ static void emit_program(struct assembler *as, const struct range *ranges, unsig
 	emit_load(as, offsetof(struct seccomp_data, arch));
 }
 
-static unsigned int spec_conditions(const struct filter_spec *spec)
+unsigned int filter_conditions(const struct filter_spec *spec)
 {
 	unsigned int conditions = spec->extensions;
 
@@ -217,6 +218,14 @@ static unsigned int spec_conditions(const struct filter_spec *spec)
 		conditions |= WITH_NAMES;
 	if (spec->mediation == MEDIATE_METADATA)
 		conditions |= WITH_METADATA;
+	if (spec->record >= RECORD_DENIED)
+		conditions |= WITH_TELL;
+	if (spec->record >= RECORD_WRITES)
+		conditions |= WITH_CHANGES;
+	if (spec->record >= RECORD_ALL)
+		conditions |= WITH_READS;
+	if (spec->pass)
+		conditions |= WITH_PASS;
 	return conditions;
 }
 
@@ -246,6 +255,7 @@ static struct range row_range(const struct assembler *as, uint32_t number)
 		range.rule = row->rule;
 	if (!range.rule)
 		range.ret = verdict_ret(verdict);
+	range.is_told = !range.rule && verdict == TELL;
 	return range;
 }
 
@@ -268,16 +278,17 @@ static unsigned int make_ranges(const struct assembler *as, struct range *ranges
 
 		/* Every rule that lives allows something. */
 		if (range.rule || range.ret == SECCOMP_RET_ALLOW ||
-		    range.ret == SECCOMP_RET_USER_NOTIF)
+		    (range.ret == SECCOMP_RET_USER_NOTIF && !range.is_told))
 			allowed++;
 		count = add_range(ranges, count, range);
 	}
 	count = add_range(ranges, count,
-			  (struct range){ syscall_count, verdict_ret(ENOSYS), RULE_NONE });
+			  (struct range){ .first = syscall_count, .ret = verdict_ret(ENOSYS) });
 #ifdef X32_FIRST
 	count = add_range(ranges, count,
-			  (struct range){ X32_FIRST, SECCOMP_RET_KILL_PROCESS, RULE_NONE });
-	count = add_range(ranges, count, (struct range){ X32_END, verdict_ret(ENOSYS), RULE_NONE });
+			  (struct range){ .first = X32_FIRST, .ret = SECCOMP_RET_KILL_PROCESS });
+	count = add_range(ranges, count,
+			  (struct range){ .first = X32_END, .ret = verdict_ret(ENOSYS) });
 #endif
 	*ret_allowed = allowed;
 	return count;
@@ -291,6 +302,8 @@ static int check_spec(const struct filter_spec *spec, struct err *err)
 	if ((unsigned int)spec->sockets > SOCKETS_INET)
 		return err_set(err, -EINVAL, "no such set of sockets: %u",
 			       (unsigned int)spec->sockets);
+	if ((unsigned int)spec->record > RECORD_ALL)
+		return err_set(err, -EINVAL, "no such record: %u", (unsigned int)spec->record);
 	if ((unsigned int)spec->mediation > MEDIATE_METADATA)
 		return err_set(err, -EINVAL, "no such mediation: %u",
 			       (unsigned int)spec->mediation);
@@ -317,7 +330,9 @@ int filter_build(const struct filter_spec *spec, struct filter *ret_filter, stru
 		return r;
 	as.at = FILTER_MAX;
 	as.full = false;
-	as.conditions = spec_conditions(spec);
+	as.conditions = filter_conditions(spec);
+	exec_pass[0] = (uint32_t)spec->pass;
+	exec_pass[1] = (uint32_t)(spec->pass >> 32);
 	memset(as.rules, 0, sizeof(as.rules));
 	count = make_ranges(&as, ranges, &allowed);
 	emit_program(&as, ranges, count);

@@ -32,6 +32,7 @@
 #include "base/err.h"
 #include "base/macro.h"
 #include "policy/extension.h"
+#include "policy/policy.h"
 
 enum sockets {
 	SOCKETS_NONE, /* no socket() at all; pairs that stay connected to each other */
@@ -57,6 +58,8 @@ struct filter_spec {
 	bool private_ipc;    /* System V IPC and POSIX queues are the sandbox's own: allowed */
 	bool fixed_affinity; /* sched_setaffinity is refused: the CPU limit stands on it */
 	enum mediation mediation;
+	enum record record; /* what waits for the keeper only to be recorded */
+	uint64_t pass;      /* of the one execve that is not; 0: none */
 };
 
 #define FILTER_MAX 1024 /* three times what is needed; the kernel would take 4096 */
@@ -67,6 +70,9 @@ struct filter {
 	unsigned int allowed; /* how many calls of the native ABI go through: always, by their
 				 arguments or by the keeper's verdict */
 };
+
+/* The conditions of syscalls.h that a spec comes to. */
+unsigned int filter_conditions(const struct filter_spec *spec);
 
 [[nodiscard]] int filter_build(const struct filter_spec *spec, struct filter *ret_filter,
 			       struct err *err);

@@ -81,6 +81,7 @@ enum {
 
 static const struct arg_clause clone_clauses[] = {
 	{ .verdict = ALLOW, .tests = { CLEAR(0, NEW_NAMESPACES) } },
+	{ WITH_TELL, TELL, { NO_TEST } },
 };
 
 /* By what is known to be harmless: a later kernel may give unshare bits that clone has for other
@@ -90,6 +91,7 @@ static const struct arg_clause unshare_clauses[] = {
 	  .tests = { CLEAR(0, ~(uint32_t)(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND |
 					  CLONE_THREAD | CLONE_SYSVSEM)),
 		     HIGH_HALF_ZERO(0) } },
+	{ WITH_TELL, TELL, { NO_TEST } },
 };
 
 #define SOCKET_FLAGS     (SOCK_NONBLOCK | SOCK_CLOEXEC)
@@ -111,12 +113,15 @@ static const struct arg_clause socket_clauses[] = {
 	{ WITH_INET,
 	  EPROTONOSUPPORT,
 	  { ARG(0, AF_INET, AF_INET6), SOCKET_TYPE(SOCK_STREAM, SOCK_DGRAM) } },
+	{ WITH_INET | WITH_TELL, TELL, { ARG(0, AF_INET, AF_INET6) } },
 	{ WITH_INET, EPERM, { ARG(0, AF_INET, AF_INET6) } },
 	{ WITH_INET,
 	  ALLOW,
 	  { ARG(0, AF_NETLINK), SOCKET_TYPE(SOCK_RAW, SOCK_DGRAM),
 	    ARG(2, NETLINK_ROUTE_PROTOCOL) } },
 	{ WITH_INET, EPROTONOSUPPORT, { ARG(0, AF_NETLINK) } },
+	/* Whoever only looks which families there are does not mean to send anything. */
+	{ WITH_TELL, TELL, { ARG(0, AF_INET, AF_INET6, AF_PACKET) } },
 };
 
 /*
@@ -225,22 +230,31 @@ static const struct arg_clause chmodat_clauses[] = {
  * itself.
  */
 #define MAKES_NONE(n) CLEAR(n, O_CREAT | TMPFILE_BIT)
+#define READS_FILE(n) CLEAR(n, O_DIRECTORY | O_PATH)
+#define WRITES(n)     MASKED(n, O_ACCMODE, O_WRONLY, O_RDWR)
 #define NAMELESS(n)   MASKED(n, O_PATH | TMPFILE_BIT, O_PATH, TMPFILE_BIT, O_PATH | TMPFILE_BIT)
 
 static const struct arg_clause open_clauses[] = {
+	{ WITH_READS, MEDIATE, { MAKES_NONE(1), READS_FILE(1) } },
+	{ WITH_CHANGES, MEDIATE, { MAKES_NONE(1), READS_FILE(1), WRITES(1) } },
 	{ WITH_MODES, ALLOW, { MAKES_NONE(1) } },
 	{ WITH_MODES, EPERM, { SETS_ID(2) } },
+	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
 	{ WITH_NAMES, ALLOW, { NAMELESS(1) } },
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause openat_clauses[] = {
+	{ WITH_READS, MEDIATE, { MAKES_NONE(2), READS_FILE(2) } },
+	{ WITH_CHANGES, MEDIATE, { MAKES_NONE(2), READS_FILE(2), WRITES(2) } },
 	{ WITH_MODES, ALLOW, { MAKES_NONE(2) } },
 	{ WITH_MODES, EPERM, { SETS_ID(3) } },
+	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
 	{ WITH_NAMES, ALLOW, { NAMELESS(2) } },
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause creat_clauses[] = {
 	{ WITH_MODES, EPERM, { SETS_ID(1) } },
+	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause openat2_clauses[] = {
@@ -251,6 +265,33 @@ static const struct arg_clause openat2_clauses[] = {
  * makes one too, but nothing that could be read, run or gone into. */
 static const struct arg_clause name_clauses[] = {
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
+	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+};
+
+/* For the record alone: the walls for files decide. */
+static const struct arg_clause remove_clauses[] = {
+	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+};
+/*
+ * The first process executes the command while nobody is there to answer: the keeper waits for it.
+ * That one execve is known by a number that nobody can guess.
+ */
+uint32_t exec_pass[2];
+
+static const struct arg_clause execve_clauses[] = {
+	{ WITH_PASS,
+	  ALLOW,
+	  { { .arg = 5, .mask = UINT32_MAX, .values = &exec_pass[0], .count = 1 },
+	    { .arg = 5, .high = true, .mask = UINT32_MAX, .values = &exec_pass[1], .count = 1 } } },
+	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+};
+static const struct arg_clause connect_clauses[] = {
+	{ WITH_TELL, MEDIATE, { NO_TEST } },
+};
+
+/* Nobody calls these by mistake. */
+static const struct arg_clause tell_clauses[] = {
+	{ WITH_TELL, TELL, { NO_TEST } },
 };
 
 /* The keeper would make names for a program that had put them out of its own reach: better no such
@@ -319,15 +360,20 @@ static const struct arg_clause prlimit_clauses[] = {
 static const struct arg_clause mknod_clauses[] = {
 	{ WITH_MODES, EPERM, { SETS_ID(1) } },
 	{ WITH_NAMES, MEDIATE, { NODE_TYPE(1) } },
+	{ WITH_CHANGES, MEDIATE, { NODE_TYPE(1) } },
 	{ 0, ALLOW, { NODE_TYPE(1) } },
 };
 static const struct arg_clause mknodat_clauses[] = {
 	{ WITH_MODES, EPERM, { SETS_ID(2) } },
 	{ WITH_NAMES, MEDIATE, { NODE_TYPE(2) } },
+	{ WITH_CHANGES, MEDIATE, { NODE_TYPE(2) } },
 	{ 0, ALLOW, { NODE_TYPE(2) } },
 };
 
 static const struct arg_clause execveat_clauses[] = {
+	{ WITH_CHANGES | WITH_MEMFD_EXEC, MEDIATE, { NO_TEST } },
+	{ WITH_MEMFD_EXEC, ALLOW, { NO_TEST } },
+	{ WITH_CHANGES, MEDIATE, { CLEAR(4, AT_EMPTY_PATH_FLAG) } },
 	{ 0, ALLOW, { CLEAR(4, AT_EMPTY_PATH_FLAG) } },
 };
 
@@ -359,6 +405,10 @@ const struct arg_rule arg_rules[RULE_COUNT] = {
 	[RULE_CHMODAT] = RULE(chmodat_clauses, ALLOW),
 	[RULE_METADATA] = RULE(metadata_clauses, ALLOW),
 	[RULE_NAME] = RULE(name_clauses, ALLOW),
+	[RULE_REMOVE] = RULE(remove_clauses, ALLOW),
+	[RULE_EXECVE] = RULE(execve_clauses, ALLOW),
+	[RULE_CONNECT] = RULE(connect_clauses, ALLOW),
+	[RULE_TELL] = RULE(tell_clauses, EPERM),
 	[RULE_LANDLOCK] = RULE(landlock_clauses, ALLOW),
 	[RULE_SCHEDULE] = RULE(schedule_clauses, ALLOW),
 	[RULE_AFFINITY] = RULE(affinity_clauses, EPERM),
@@ -373,6 +423,9 @@ const struct arg_rule arg_rules[RULE_COUNT] = {
 #define BY_RULE(rule, call)                   [__NR_##call] = { #call, EPERM, 0, rule }
 #define MEDIATED(call)                        [__NR_##call] = { #call, EPERM, 0, RULE_METADATA }
 #define MAKES_NAME(call)                      [__NR_##call] = { #call, EPERM, 0, RULE_NAME }
+#define REMOVES(call)                         [__NR_##call] = { #call, EPERM, 0, RULE_REMOVE }
+#define TOLD(call)                            [__NR_##call] = { #call, EPERM, 0, RULE_TELL }
+#define TOLD_UNLESS(condition, call)          [__NR_##call] = { #call, EPERM, condition, RULE_TELL }
 #define BY_RULE_UNLESS(condition, rule, call) [__NR_##call] = { #call, EPERM, condition, rule }
 
 /* A number that stands here twice is a warning of the compiler, which is an error. */
@@ -383,13 +436,13 @@ const struct syscall_row syscall_table[] = {
 	OPEN(pread64), OPEN(pwrite64), OPEN(readv), OPEN(writev), OPEN(preadv), OPEN(pwritev),
 	OPEN(preadv2), OPEN(pwritev2), OPEN(dup), OPEN(dup3), OPEN(flock),
 	OPEN(fsync), OPEN(fdatasync), OPEN(sync), OPEN(syncfs), OPEN(sync_file_range),
-	OPEN(truncate), OPEN(ftruncate), OPEN(fallocate), OPEN(fadvise64), OPEN(readahead),
+	REMOVES(truncate), OPEN(ftruncate), OPEN(fallocate), OPEN(fadvise64), OPEN(readahead),
 	OPEN(cachestat), OPEN(copy_file_range), OPEN(sendfile), OPEN(splice), OPEN(tee),
 	OPEN(vmsplice), OPEN(pipe2), OPEN(memfd_create), OPEN(getdents64),
 	BY_RULE(RULE_IOCTL, ioctl), BY_RULE(RULE_FCNTL, fcntl),
 
 	/* Paths: Landlock and the mounts decide. */
-	OPEN(getcwd), OPEN(chdir), OPEN(fchdir), OPEN(unlinkat), OPEN(readlinkat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
+	OPEN(getcwd), OPEN(chdir), OPEN(fchdir), REMOVES(unlinkat), OPEN(readlinkat), OPEN(faccessat), OPEN(faccessat2), OPEN(newfstatat), OPEN(statx),
 	OPEN(statfs), OPEN(fstatfs), OPEN(umask), OPEN(file_getattr),
 	OPEN(getxattr), OPEN(lgetxattr), OPEN(fgetxattr), OPEN(getxattrat),
 	OPEN(listxattr), OPEN(llistxattr), OPEN(flistxattr), OPEN(listxattrat),
@@ -409,8 +462,8 @@ const struct syscall_row syscall_table[] = {
 
 	/* The twin of FS_IOC_FSSETXATTR; a handle reaches files past every directory check; fanotify
 	 * sees, and can hold up, what others open. */
-	SHUT(file_setattr), SHUT(name_to_handle_at), SHUT(open_by_handle_at),
-	SHUT(fanotify_init), SHUT(fanotify_mark),
+	SHUT(file_setattr), SHUT(name_to_handle_at), TOLD(open_by_handle_at),
+	TOLD(fanotify_init), SHUT(fanotify_mark),
 
 	/* Waiting for things, and asynchronous reads and writes on descriptors. */
 	OPEN(pselect6), OPEN(ppoll), OPEN(epoll_create1), OPEN(epoll_ctl), OPEN(epoll_pwait),
@@ -429,7 +482,7 @@ const struct syscall_row syscall_table[] = {
 
 	/* Memory of others and faults answered in user space, the favourite of those who need to win
 	 * a race in the kernel. */
-	SHUT(userfaultfd), SHUT(process_madvise), SHUT(move_pages), SHUT(migrate_pages),
+	TOLD(userfaultfd), SHUT(process_madvise), SHUT(move_pages), SHUT(migrate_pages),
 	SHUT(process_mrelease),
 
 	/* Placement of memory is the operator's. libnuma takes ENOSYS for "no NUMA here". */
@@ -441,8 +494,8 @@ const struct syscall_row syscall_table[] = {
 	/* Processes and threads. clone3 has its flags in memory, where no filter can look, and every
 	 * libc falls back to clone. */
 	BY_RULE_UNLESS(WITH_NESTED, RULE_CLONE, clone), ABSENT(clone3),
-	BY_RULE_UNLESS(WITH_MEMFD_EXEC, RULE_EXECVEAT, execveat),
-	OPEN(execve), OPEN(exit), OPEN(exit_group), OPEN(wait4), OPEN(waitid), OPEN(getpid),
+	BY_RULE(RULE_EXECVEAT, execveat),
+	BY_RULE(RULE_EXECVE, execve), OPEN(exit), OPEN(exit_group), OPEN(wait4), OPEN(waitid), OPEN(getpid),
 	OPEN(gettid), OPEN(getppid), OPEN(setpgid), OPEN(getpgid), OPEN(getsid), OPEN(setsid),
 	OPEN(set_tid_address), OPEN(set_robust_list), OPEN(get_robust_list), OPEN(rseq),
 	OPEN(restart_syscall), OPEN(futex), OPEN(futex_waitv), OPEN(futex_wake), OPEN(futex_wait),
@@ -468,7 +521,7 @@ const struct syscall_row syscall_table[] = {
 	OPEN(nanosleep), OPEN(clock_nanosleep), OPEN(clock_gettime), OPEN(clock_getres),
 	OPEN(gettimeofday), OPEN(getitimer), OPEN(setitimer), OPEN(timer_create),
 	OPEN(timer_settime), OPEN(timer_gettime), OPEN(timer_getoverrun), OPEN(timer_delete),
-	SHUT(clock_settime), SHUT(settimeofday), SHUT(adjtimex), SHUT(clock_adjtime),
+	TOLD(clock_settime), TOLD(settimeofday), SHUT(adjtimex), TOLD(clock_adjtime),
 
 	/* Ids and capabilities: there are none to gain, and no_new_privs keeps it so. */
 	OPEN(getuid), OPEN(geteuid), OPEN(getgid), OPEN(getegid), OPEN(getresuid), OPEN(getresgid),
@@ -486,7 +539,7 @@ const struct syscall_row syscall_table[] = {
 
 	/* Sockets: what a socket may reach is decided where it is made and by the gate. */
 	BY_RULE(RULE_SOCKET, socket), BY_RULE(RULE_SOCKETPAIR, socketpair),
-	BY_RULE(RULE_SETSOCKOPT, setsockopt), OPEN(getsockopt), OPEN(connect), OPEN(bind),
+	BY_RULE(RULE_SETSOCKOPT, setsockopt), OPEN(getsockopt), BY_RULE(RULE_CONNECT, connect), OPEN(bind),
 	OPEN(listen), OPEN(accept), OPEN(accept4), OPEN(getsockname), OPEN(getpeername),
 	OPEN(sendto), OPEN(recvfrom), OPEN(sendmsg), OPEN(recvmsg), OPEN(sendmmsg),
 	OPEN(recvmmsg), OPEN(shutdown),
@@ -503,37 +556,37 @@ const struct syscall_row syscall_table[] = {
 	SHUT_UNLESS(WITH_PRIVATE_IPC, mq_notify), SHUT_UNLESS(WITH_PRIVATE_IPC, mq_getsetattr),
 
 	/* Looking into and steering other processes. */
-	SHUT_UNLESS(WITH_DEBUG, ptrace), SHUT_UNLESS(WITH_DEBUG, process_vm_readv),
-	SHUT_UNLESS(WITH_DEBUG, process_vm_writev), SHUT_UNLESS(WITH_DEBUG, kcmp),
-	SHUT_UNLESS(WITH_DEBUG, pidfd_getfd),
+	TOLD_UNLESS(WITH_DEBUG, ptrace), TOLD_UNLESS(WITH_DEBUG, process_vm_readv),
+	TOLD_UNLESS(WITH_DEBUG, process_vm_writev), SHUT_UNLESS(WITH_DEBUG, kcmp),
+	TOLD_UNLESS(WITH_DEBUG, pidfd_getfd),
 
 	/* Namespaces and mounts, the old calls and the new. */
-	BY_RULE_UNLESS(WITH_NESTED, RULE_UNSHARE, unshare), SHUT_UNLESS(WITH_NESTED, setns),
-	SHUT_UNLESS(WITH_NESTED, mount), SHUT_UNLESS(WITH_NESTED, umount2),
-	SHUT_UNLESS(WITH_NESTED, pivot_root), SHUT_UNLESS(WITH_NESTED, chroot),
-	SHUT_UNLESS(WITH_NESTED, open_tree), SHUT_UNLESS(WITH_NESTED, open_tree_attr),
-	SHUT_UNLESS(WITH_NESTED, move_mount), SHUT_UNLESS(WITH_NESTED, mount_setattr),
-	SHUT_UNLESS(WITH_NESTED, fsopen), SHUT_UNLESS(WITH_NESTED, fsconfig),
-	SHUT_UNLESS(WITH_NESTED, fsmount), SHUT_UNLESS(WITH_NESTED, fspick),
-	SHUT_UNLESS(WITH_NESTED, sethostname), SHUT_UNLESS(WITH_NESTED, setdomainname),
+	BY_RULE_UNLESS(WITH_NESTED, RULE_UNSHARE, unshare), TOLD_UNLESS(WITH_NESTED, setns),
+	TOLD_UNLESS(WITH_NESTED, mount), TOLD_UNLESS(WITH_NESTED, umount2),
+	TOLD_UNLESS(WITH_NESTED, pivot_root), TOLD_UNLESS(WITH_NESTED, chroot),
+	TOLD_UNLESS(WITH_NESTED, open_tree), TOLD_UNLESS(WITH_NESTED, open_tree_attr),
+	TOLD_UNLESS(WITH_NESTED, move_mount), TOLD_UNLESS(WITH_NESTED, mount_setattr),
+	TOLD_UNLESS(WITH_NESTED, fsopen), SHUT_UNLESS(WITH_NESTED, fsconfig),
+	TOLD_UNLESS(WITH_NESTED, fsmount), TOLD_UNLESS(WITH_NESTED, fspick),
+	TOLD_UNLESS(WITH_NESTED, sethostname), TOLD_UNLESS(WITH_NESTED, setdomainname),
 
 	/* These tell what a masked or absent /proc/self/mountinfo does not; libmount falls back. */
 	ABSENT(statmount), ABSENT(listmount),
 
 	/* The kernel's own extension points, and keys, which no namespace divides. */
-	SHUT(bpf), SHUT(perf_event_open), SHUT(add_key), SHUT(request_key), SHUT(keyctl),
-	SHUT(init_module), SHUT(finit_module), SHUT(delete_module), SHUT(kexec_load),
-	SHUT(kexec_file_load),
+	TOLD(bpf), TOLD(perf_event_open), TOLD(add_key), TOLD(request_key), TOLD(keyctl),
+	TOLD(init_module), TOLD(finit_module), TOLD(delete_module), TOLD(kexec_load),
+	TOLD(kexec_file_load),
 
 	/* Administration of the machine. */
-	SHUT(reboot), SHUT(swapon), SHUT(swapoff), SHUT(acct), SHUT(quotactl), SHUT(quotactl_fd),
-	SHUT(syslog), SHUT(vhangup), SHUT(lookup_dcookie), SHUT(nfsservctl),
+	TOLD(reboot), TOLD(swapon), TOLD(swapoff), TOLD(acct), TOLD(quotactl), TOLD(quotactl_fd),
+	TOLD(syslog), SHUT(vhangup), SHUT(lookup_dcookie), SHUT(nfsservctl),
 
 #ifdef __x86_64__
 	/* Forms that newer architectures left out. */
 	OPEN(stat), OPEN(lstat), OPEN(access), OPEN(pipe), OPEN(dup2),
-	OPEN(getdents), MAKES_NAME(rename), MAKES_NAME(mkdir), OPEN(rmdir), MAKES_NAME(link),
-	OPEN(unlink), MAKES_NAME(symlink), OPEN(readlink), OPEN(poll), OPEN(select), OPEN(epoll_create),
+	OPEN(getdents), MAKES_NAME(rename), MAKES_NAME(mkdir), REMOVES(rmdir), MAKES_NAME(link),
+	REMOVES(unlink), MAKES_NAME(symlink), OPEN(readlink), OPEN(poll), OPEN(select), OPEN(epoll_create),
 	OPEN(epoll_wait), OPEN(eventfd), OPEN(signalfd), OPEN(inotify_init), OPEN(fork),
 	OPEN(vfork), OPEN(getpgrp), OPEN(pause), OPEN(alarm), OPEN(time), OPEN(arch_prctl),
 	BY_RULE(RULE_CHMOD, chmod), MEDIATED(chown), MEDIATED(lchown), MEDIATED(utime),
@@ -541,7 +594,7 @@ const struct syscall_row syscall_table[] = {
 	BY_RULE(RULE_MKNOD, mknod),
 
 	/* Ports, segments and probes of this architecture; leftovers of old kernels. */
-	SHUT(iopl), SHUT(ioperm), SHUT(modify_ldt), SHUT(uretprobe), SHUT(uprobe), SHUT(uselib),
+	TOLD(iopl), TOLD(ioperm), SHUT(modify_ldt), SHUT(uretprobe), SHUT(uprobe), SHUT(uselib),
 	SHUT(ustat), SHUT(sysfs), SHUT(_sysctl), SHUT(create_module), SHUT(get_kernel_syms),
 	SHUT(query_module),
 
@@ -554,6 +607,43 @@ const struct syscall_row syscall_table[] = {
 /* clang-format on */
 
 const unsigned int syscall_count = ARRAY_SIZE(syscall_table);
+
+static bool test_holds(const struct arg_test *test, const uint64_t *args)
+{
+	uint32_t value = (uint32_t)(args[test->arg] >> (test->high ? 32 : 0)) & test->mask;
+
+	for (unsigned int i = 0; i < test->count; i++)
+		if (value == test->values[i])
+			return true;
+	return false;
+}
+
+static bool clause_holds(const struct arg_clause *clause, unsigned int conditions,
+			 const uint64_t *args)
+{
+	if ((conditions & clause->when) != clause->when)
+		return false;
+	for (unsigned int i = 0; i < CLAUSE_TESTS && clause->tests[i].count; i++)
+		if (!test_holds(&clause->tests[i], args))
+			return false;
+	return true;
+}
+
+unsigned int syscall_verdict(unsigned int conditions, uint32_t number, const uint64_t *args)
+{
+	const struct syscall_row *row = number < syscall_count ? &syscall_table[number] : NULL;
+
+	if (!row || !row->name)
+		return ENOSYS;
+	if (row->opens & conditions)
+		return ALLOW;
+	if (!row->rule)
+		return row->verdict;
+	for (unsigned int i = 0; i < arg_rules[row->rule].count; i++)
+		if (clause_holds(&arg_rules[row->rule].clauses[i], conditions, args))
+			return arg_rules[row->rule].clauses[i].verdict;
+	return arg_rules[row->rule].verdict;
+}
 
 const char *syscall_name(uint32_t number)
 {

@@ -24,6 +24,7 @@
 /* As a verdict, which is otherwise an errno. */
 #define ALLOW   0
 #define MEDIATE 255 /* the keeper answers (mediate.h) */
+#define TELL    254 /* the keeper records it (record.h), and refuses it as the rest of the rule says */
 
 /* What a spec can say, as bits. The extensions come first, with the bits they have in the spec. */
 enum condition {
@@ -37,6 +38,10 @@ enum condition {
 	WITH_METADATA = 16 << EXTENSION_COUNT,
 	WITH_MODES = 32 << EXTENSION_COUNT, /* with any mediation at all */
 	WITH_NAMES = 64 << EXTENSION_COUNT,
+	WITH_TELL = 128 << EXTENSION_COUNT,    /* what tells of an attack is recorded */
+	WITH_CHANGES = 256 << EXTENSION_COUNT, /* and what changes or executes files */
+	WITH_READS = 512 << EXTENSION_COUNT,   /* and every other open */
+	WITH_PASS = 1024 << EXTENSION_COUNT,   /* an execve with the pass is not recorded */
 };
 
 struct arg_test {
@@ -51,7 +56,7 @@ struct arg_test {
 
 struct arg_clause {
 	uint16_t when;                       /* conditions that must all hold, or 0 for always */
-	uint8_t verdict;                     /* ALLOW, MEDIATE or an errno */
+	uint8_t verdict;                     /* ALLOW, MEDIATE, TELL or an errno */
 	struct arg_test tests[CLAUSE_TESTS]; /* none: whatever the arguments */
 };
 
@@ -79,6 +84,10 @@ enum arg_rule_id {
 	RULE_CHMODAT,
 	RULE_METADATA,
 	RULE_NAME,
+	RULE_REMOVE,
+	RULE_EXECVE,
+	RULE_CONNECT,
+	RULE_TELL,
 	RULE_LANDLOCK,
 	RULE_SCHEDULE,
 	RULE_AFFINITY,
@@ -100,9 +109,15 @@ struct syscall_row {
 	uint8_t rule;     /* enum arg_rule_id */
 };
 
+/* What stands in execve's last argument, which the kernel does not look at: low and high half. */
+extern uint32_t exec_pass[2];
+
 extern const struct arg_rule arg_rules[RULE_COUNT];
 extern const struct syscall_row syscall_table[];
 extern const unsigned int syscall_count; /* the highest number with a row, plus one */
+
+/* What a filter says to a call, of which TELL and MEDIATE are for the keeper to know. */
+unsigned int syscall_verdict(unsigned int conditions, uint32_t number, const uint64_t *args);
 
 /* The name of a call of the native ABI, or NULL. */
 const char *syscall_name(uint32_t number);

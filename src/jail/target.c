@@ -119,6 +119,48 @@ int target_process(pid_t tid, pid_t *ret_pid)
 	return status_number(tid, "\nTgid:\t", 10, ret_pid);
 }
 
+int target_parent(pid_t pid, pid_t *ret_parent)
+{
+	return status_number(pid, "\nPPid:\t", 10, ret_parent);
+}
+
+int target_place(pid_t tid, int fd, char *text, size_t size)
+{
+	char path[PROC_PATH_SIZE];
+	ssize_t n;
+
+	if (fd == AT_FDCWD)
+		snprintf(path, sizeof(path), "/proc/%d/cwd", tid);
+	else
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, fd);
+	n = readlink(path, text, size);
+	if (n < 0)
+		return -errno;
+	if ((size_t)n == size)
+		return -ENAMETOOLONG;
+	text[n] = '\0';
+	return 0;
+}
+
+/* A set of signals in /proc/PID/status: sixteen hexadecimal digits. */
+static uint64_t signal_set(const char *status, const char *key)
+{
+	const char *line = strstr(status, key);
+
+	return line ? strtoull(line + strlen(key), NULL, 16) : 0;
+}
+
+bool target_has_signal(pid_t tid)
+{
+	char path[PROC_PATH_SIZE], text[4096];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	if (file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return false;
+	return (signal_set(text, "\nSigPnd:\t") | signal_set(text, "\nShdPnd:\t")) &
+	       ~signal_set(text, "\nSigBlk:\t");
+}
+
 int target_umask(pid_t tid, mode_t *ret_mask)
 {
 	int mask, r = status_number(tid, "\nUmask:\t", 8, &mask);
@@ -178,7 +220,7 @@ int target_descends(pid_t pid, pid_t ancestor)
 {
 	for (unsigned int i = 0; i < DESCENT_MAX; i++) {
 		pid_t parent;
-		int r = status_number(pid, "\nPPid:\t", 10, &parent);
+		int r = target_parent(pid, &parent);
 
 		if (r < 0)
 			return r;

@@ -13,6 +13,7 @@
 #ifndef BRIG_JAIL_TARGET_H
 #define BRIG_JAIL_TARGET_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/macro.h"
@@ -38,6 +39,14 @@
 
 /* The process that a thread belongs to. */
 [[nodiscard]] int target_process(pid_t tid, pid_t *ret_pid);
+
+[[nodiscard]] int target_parent(pid_t pid, pid_t *ret_parent);
+
+/* The path of its working directory (AT_FDCWD) or of what a descriptor is open on. */
+[[nodiscard]] int target_place(pid_t tid, int fd, char *text, size_t size);
+
+/* Whether a signal that it does not block waits for it. */
+bool target_has_signal(pid_t tid);
 
 [[nodiscard]] int target_umask(pid_t tid, mode_t *ret_mask);
 

@@ -553,11 +553,15 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 			spec.extensions |= 1u << i;
 	if (hook_without("metadata"))
 		spec.mediation = MEDIATE_NOTHING;
-	r = filter_build(&spec, &tj->filter, err);
+	/* Only one filter of all can have a listener, and a sandbox inside needs it. */
+	r = spec.mediation == MEDIATE_NOTHING || is_allowed(request, EXT_NESTED)
+		    ? 0
+		    : tier_record(request, tj, &spec, err);
+	r = r < 0 ? r : filter_build(&spec, &tj->filter, err);
 	if (r < 0)
 		return r;
 	tj->jail.filter = hook_without("syscalls") ? NULL : &tj->filter;
-	/* Only one filter of all can have a listener, and a sandbox inside needs it. */
+	tj->jail.conditions = filter_conditions(&spec);
 	tj->jail.mediation = is_allowed(request, EXT_NESTED) ? MEDIATE_NOTHING : spec.mediation;
 	tj->jail.guarded = (const char *const *)tj->guarded.items;
 	tj->jail.guarded_count = tj->guarded.count;

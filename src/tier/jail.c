@@ -1,5 +1,8 @@
 #include "tier/jail.h"
 
+#include <errno.h>
+#include <sys/random.h>
+
 #include "base/fd.h"
 #include "tier/files.h"
 
@@ -11,6 +14,7 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 				  .scratch = SCRATCH_NONE,
 				  .ids = IDS_NONE,
 				  .plan = &tj->plan,
+				  .outlet = -EBADF,
 				  .wall_ms = request->policy->limits.wall };
 	tj->granted = (struct files_granted){ 0 };
 	tj->plan = (struct plan){ 0 };
@@ -23,6 +27,21 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 	tj->user = NULL;
 	tj->store = -EBADF;
 	tj->janitor = -EBADF;
+	tj->record = RECORD_OFF;
+	tj->pass = 0;
+}
+
+int tier_record(const struct tier_request *request, struct tier_jail *tj, struct filter_spec *spec,
+		struct err *err)
+{
+	tj->record = request->policy->record == RECORD_UNSET ? RECORD_ALL : request->policy->record;
+	/* 0 would be no pass at all, and the start would wait for itself. */
+	while (tj->record != RECORD_OFF && tj->pass == 0)
+		if (getrandom(&tj->pass, sizeof(tj->pass), 0) != sizeof(tj->pass))
+			return err_errno(err, -errno, "cannot get random numbers");
+	spec->record = tj->record;
+	spec->pass = tj->pass;
+	return 0;
 }
 
 void tier_jail_done(struct tier_jail *tj)

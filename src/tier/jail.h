@@ -48,6 +48,8 @@ struct tier_jail {
 	struct strv overlay_sources; /* the same on the host: without symbolic links */
 	bool is_contained;           /* in namespaces, with a store as large as the disk limit */
 	struct filter filter;
+	enum record record; /* RECORD_OFF where the sandbox has no listener */
+	uint64_t pass;      /* of the command's execve; 0 where nothing is recorded */
 	struct report report;
 	struct tier_watch watch;
 	int janitor;                  /* kept open until the cgroup may go, or -EBADF */
@@ -57,6 +59,10 @@ struct tier_jail {
 };
 
 /* An empty one, for a prepare function to begin with. */
+/* What is recorded, for the filter, and the pass that it needs; where there is a listener. */
+[[nodiscard]] int tier_record(const struct tier_request *request, struct tier_jail *tj,
+			      struct filter_spec *spec, struct err *err);
+
 void tier_jail_init(const struct tier_request *request, struct tier_jail *tj);
 
 void tier_jail_abandon(struct tier_jail *tj);

@@ -60,10 +60,12 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 			spec.extensions |= 1u << i;
 	/* Knocked out in a test build, the calls go straight to the kernel. */
 	spec.mediation = hook_without("metadata") ? MEDIATE_NOTHING : MEDIATE_METADATA;
-	r = filter_build(&spec, &tj->filter, err);
+	r = spec.mediation == MEDIATE_NOTHING ? 0 : tier_record(request, tj, &spec, err);
+	r = r < 0 ? r : filter_build(&spec, &tj->filter, err);
 	if (r < 0)
 		return r;
 	tj->jail.filter = &tj->filter;
+	tj->jail.conditions = filter_conditions(&spec);
 	tj->jail.mediation = spec.mediation;
 	tj->jail.writable = (const char *const *)tj->granted.writable.items;
 	tj->jail.writable_count = tj->granted.writable.count;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "jail/keeper.h"
+#include "jail/outlet.h"
 #include "tier/view_internal.h"
 
 /* The layer around a path; NULL when no rule is. */
@@ -349,7 +350,8 @@ static void make_namespaces(struct view *v)
 	if (!(rq->without & CLONE_NEWTIME))
 		view_add(v, (struct op){ .kind = OP_CLOCK });
 	if (!(rq->without & CLONE_NEWNET))
-		view_add(v, (struct op){ .kind = OP_NETWORK });
+		view_add(v, (struct op){ .kind = OP_NETWORK,
+					 .text = rq->has_gate ? OUTLET_OWN_ADDRESS : NULL });
 	if (rq->ids)
 		view_add(v, (struct op){ .kind = OP_MASTER, .value = IDS_USER });
 	else

@@ -52,6 +52,7 @@ struct view_request {
 	uid_t uid;         /* of the caller */
 	gid_t gid;
 	bool has_cgroup, is_nested;
+	bool has_gate;        /* connects and names go to the warden */
 	unsigned int without; /* CLONE_NEW... that a test leaves out */
 	bool without_masks, without_landlock;
 };

@@ -9,10 +9,10 @@
 #include "output/text.h"
 
 const char *const reason_names[REASON_COUNT] = {
-	[REASON_EXIT] = "exit",           [REASON_SIGNAL] = "signal", [REASON_TIMEOUT] = "timeout",
-	[REASON_MEMORY] = "memory",       [REASON_PIDS] = "pids",     [REASON_CPU] = "cpu",
-	[REASON_DISK] = "disk",           [REASON_OUTPUT] = "output", [REASON_LOST] = "lost",
-	[REASON_CANCELLED] = "cancelled",
+	[REASON_EXIT] = "exit",     [REASON_SIGNAL] = "signal",       [REASON_TIMEOUT] = "timeout",
+	[REASON_MEMORY] = "memory", [REASON_PIDS] = "pids",           [REASON_CPU] = "cpu",
+	[REASON_DISK] = "disk",     [REASON_OUTPUT] = "output",       [REASON_LOST] = "lost",
+	[REASON_RECORD] = "record", [REASON_CANCELLED] = "cancelled",
 };
 
 static const struct {
@@ -166,7 +166,22 @@ static struct node *value_enforcement(const struct result *result)
 	return take_ptr(&list);
 }
 
-static const char *const denial_keys[] = { "action", "object", "rule", "reason", "allow_with" };
+static const char *const denial_keys[] = { "action", "object", "reason", "allow_with" };
+
+/* As in an event: null where the refusal is not by a rule of the policy. */
+static struct node *rule_node(const struct denial *d)
+{
+	_cleanup_(node_freep) struct node *map = NULL;
+
+	if (!d->rule_source[0])
+		return node_null();
+	map = node_map();
+	if (!map || node_set(map, "source", node_string(d->rule_source)) < 0 ||
+	    node_set(map, "key", node_string(d->rule_key)) < 0 ||
+	    node_set(map, "line", node_int(d->rule_line)) < 0)
+		return NULL;
+	return take_ptr(&map);
+}
 
 static struct node *value_denials(const struct result *result)
 {
@@ -174,13 +189,20 @@ static struct node *value_denials(const struct result *result)
 
 	for (size_t i = 0; list && i < result->denial_count; i++) {
 		const struct denial *d = &result->denials[i];
-		const char *const values[] = { d->action, d->object, d->rule, d->reason,
-					       d->allow_with };
+		const char *const values[] = { d->action, d->object, d->reason, d->allow_with };
+		_cleanup_(node_freep) struct node *map =
+			map_of(ARRAY_SIZE(values), denial_keys, values);
 
-		if (node_add(list, map_of(ARRAY_SIZE(values), denial_keys, values)) < 0)
+		if (!map || node_set(map, "rule", rule_node(d)) < 0 ||
+		    node_add(list, take_ptr(&map)) < 0)
 			return NULL;
 	}
 	return take_ptr(&list);
+}
+
+static struct node *value_left_out(const struct result *result)
+{
+	return node_int((int64_t)result->denials_left_out);
 }
 
 /* Filled in later by whoever looks at the changes. */
@@ -238,7 +260,12 @@ static const struct field {
 	{ "policy", SHAPE_TEXT, value_policy, "digest of the resolved policy" },
 	{ "isolation", SHAPE_TEXT, value_isolation, "the tier that ran it" },
 	{ "enforcement", SHAPE_WALLS, value_enforcement, "one entry per wall: what really held" },
-	{ "denials", SHAPE_DENIALS, value_denials, "refused actions that brig itself saw" },
+	{ "denials", SHAPE_DENIALS, value_denials,
+	  "distinct refused actions, at most 64: what was tried, the rule that refused it, and "
+	  "what "
+	  "would allow it" },
+	{ "denials_left_out", SHAPE_NUMBER, value_left_out,
+	  "how many more refused actions there were, for which there was no room" },
 	{ "folders", SHAPE_FOLDERS, value_no_folders,
 	  "with --diff or --commit: the overlays, what changed in them, and what came back" },
 	{ "export", SHAPE_OUTCOME_OR_NULL, value_no_export,
@@ -258,11 +285,11 @@ int result_to_node(const struct result *result, struct node **ret_node)
 	return 0;
 }
 
-static int schema_list_of(struct node *schema, const char *const keys[], size_t count)
+/* Properties that are text and always there. */
+static int add_texts(struct node *properties, struct node *required, const char *const keys[],
+		     size_t count)
 {
-	_cleanup_(node_freep) struct node *item = NULL, *properties = node_map(),
-					  *required = node_list();
-	int r = properties && required ? 0 : -ENOMEM;
+	int r = 0;
 
 	for (size_t i = 0; i < count && r == 0; i++) {
 		_cleanup_(node_freep) struct node *text = node_map();
@@ -271,6 +298,16 @@ static int schema_list_of(struct node *schema, const char *const keys[], size_t 
 		r = r < 0 ? r : node_set(properties, keys[i], take_ptr(&text));
 		r = r < 0 ? r : node_add(required, node_string(keys[i]));
 	}
+	return r;
+}
+
+static int schema_list_of(struct node *schema, const char *const keys[], size_t count)
+{
+	_cleanup_(node_freep) struct node *item = NULL, *properties = node_map(),
+					  *required = node_list();
+	int r = properties && required ? 0 : -ENOMEM;
+
+	r = r < 0 ? r : add_texts(properties, required, keys, count);
 	r = r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), &item);
 	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
 	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
@@ -296,6 +333,40 @@ static int schema_parts(const struct part *parts, size_t count, size_t required_
 			r = node_add(required, node_string(parts[i].name));
 	}
 	return r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), ret_schema);
+}
+
+/* The rule of a refusal: an object, or null. */
+static int schema_rule(struct node **ret_schema)
+{
+	static const struct part parts[] = { { "source", "string" },
+					     { "key", "string" },
+					     { "line", "integer" } };
+	_cleanup_(node_freep) struct node *rule = NULL, *none = node_map(), *either = node_list(),
+					  *choice = node_map();
+	int r = none && either && choice ? 0 : -ENOMEM;
+
+	r = r < 0 ? r : schema_parts(parts, ARRAY_SIZE(parts), ARRAY_SIZE(parts), &rule);
+	r = r < 0 ? r : node_set(none, "type", node_string("null"));
+	r = r < 0 ? r : node_add(either, take_ptr(&rule));
+	r = r < 0 ? r : node_add(either, take_ptr(&none));
+	r = r < 0 ? r : node_set(choice, "anyOf", take_ptr(&either));
+	if (r == 0)
+		*ret_schema = take_ptr(&choice);
+	return r;
+}
+
+static int schema_denials(struct node *schema)
+{
+	_cleanup_(node_freep) struct node *item = NULL, *rule = NULL, *properties = node_map(),
+					  *required = node_list();
+	int r = properties && required ? schema_rule(&rule) : -ENOMEM;
+
+	r = r < 0 ? r : add_texts(properties, required, denial_keys, ARRAY_SIZE(denial_keys));
+	r = r < 0 ? r : node_set(properties, "rule", take_ptr(&rule));
+	r = r < 0 ? r : node_add(required, node_string("rule"));
+	r = r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), &item);
+	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
+	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
 }
 
 static int schema_folders(struct node *schema)
@@ -343,7 +414,7 @@ static int schema_shape(struct node *schema, enum shape shape)
 	case SHAPE_WALLS:
 		return schema_list_of(schema, wall_keys, ARRAY_SIZE(wall_keys));
 	case SHAPE_DENIALS:
-		return schema_list_of(schema, denial_keys, ARRAY_SIZE(denial_keys));
+		return schema_denials(schema);
 	case SHAPE_FOLDERS:
 		return schema_folders(schema);
 	case SHAPE_OUTCOME_OR_NULL:

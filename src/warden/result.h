@@ -20,18 +20,21 @@ enum reason {
 	REASON_CPU,
 	REASON_DISK,
 	REASON_OUTPUT,
-	REASON_LOST, /* a protected path was replaced on the host, and its protection with it */
+	REASON_RECORD, /* what it did could not be recorded any more */
+	REASON_LOST,   /* a protected path was replaced on the host, and its protection with it */
 	REASON_CANCELLED,
 	REASON_COUNT,
 };
 extern const char *const reason_names[REASON_COUNT];
 
 #define RESULT_ID_SIZE     16
-#define RESULT_MAX_DENIALS 16
+#define RESULT_MAX_DENIALS 64
 
 /* The shape of a refusal at every layer. */
 struct denial {
-	char action[32], object[256], rule[256], reason[256], allow_with[256];
+	char action[32], object[256], reason[256], allow_with[288];
+	char rule_source[128], rule_key[32]; /* the rule that decided; "": none names it */
+	unsigned int rule_line;              /* 0 for a flag */
 };
 
 struct result {
@@ -47,6 +50,7 @@ struct result {
 	const struct report *report;
 	struct denial denials[RESULT_MAX_DENIALS];
 	size_t denial_count;
+	uint64_t denials_left_out; /* distinct or not: there was no room for them */
 };
 
 [[nodiscard]] int result_to_node(const struct result *result, struct node **ret_node);

@@ -22,6 +22,7 @@
 #include "warden/streams.h"
 #include "warden/terminal.h"
 #include "warden/watch.h"
+#include "warden/witness.h"
 
 #define GRACE_MS 400 /* between the signal that a program expects and the end of everything */
 #define OVERDUE_MS \
@@ -50,6 +51,8 @@ struct warden {
 	int status;         /* of the first process, as from wait */
 	bool has_status;
 	struct keeper_event failure; /* news == KEEPER_FAILED */
+	struct record_ring *ring;    /* what the keeper saw; NULL: nothing is recorded */
+	struct witness witness;
 	struct rusage usage;
 };
 
@@ -324,9 +327,38 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 		next = w->phase_deadline;
 	if ((w->tj->watch.memory || w->tj->watch.cpu_time) && w->phase < PHASE_KILLED)
 		next = MIN(next, w->next_watch);
+	if (w->witness.trace && trace_due_ms(w->witness.trace) >= 0)
+		next = MIN(next, now + (uint64_t)trace_due_ms(w->witness.trace));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
+}
+
+/* Takes what the keeper saw. What cannot be recorded any more cannot go on. */
+static void read_record(struct warden *w)
+{
+	static struct record_taken taken;
+	uint64_t count;
+	int r = 0;
+
+	if (!w->ring)
+		return;
+	(void)!read(record_ring_fd(w->ring), &count, sizeof(count));
+	while (w->witness.failure == 0 && (r = record_take(w->ring, &taken)) > 0)
+		witness_take(&w->witness, &taken);
+	if (w->witness.failure == 0)
+		w->witness.failure = r;
+	if (w->witness.failure < 0) {
+		set_reason(w, REASON_RECORD);
+		kill_now(w);
+	}
+}
+
+/* What waits in the stream's buffer is written when nothing new comes. */
+static void flush_record(struct warden *w)
+{
+	if (w->witness.trace && w->witness.failure == 0 && trace_due_ms(w->witness.trace) == 0)
+		w->witness.failure = trace_flush(w->witness.trace);
 }
 
 static void check_output(struct warden *w)
@@ -351,29 +383,35 @@ static bool is_over(const struct warden *w, uint64_t now)
 	       (streams_drained(&w->streams) || now >= w->phase_deadline);
 }
 
+#define OWN_FDS 3
+
 static void supervise(struct warden *w)
 {
 	for (uint64_t now = now_ms(); !is_over(w, now); now = now_ms()) {
-		struct pollfd fds[2 + STREAM_COUNT] = {
+		struct pollfd fds[OWN_FDS + STREAM_COUNT] = {
 			{ .fd = w->keeper.control, .events = POLLIN },
 			{ .fd = w->signals, .events = POLLIN },
+			{ .fd = w->ring ? record_ring_fd(w->ring) : -1, .events = POLLIN },
 		};
 		size_t count;
 
 		/* In the background keys are not ours: reading them would stop us. */
 		w->streams.keys_are_ours = w->terminal.is_raw;
-		count = streams_fds(&w->streams, fds + 2);
+		count = streams_fds(&w->streams, fds + OWN_FDS);
 
 		if (w->phase == PHASE_FINISHED)
 			fds[0].fd = -1;
-		if (poll(fds, 2 + count, poll_timeout(w, now)) < 0 && errno != EINTR)
+		if (poll(fds, OWN_FDS + count, poll_timeout(w, now)) < 0 && errno != EINTR)
 			break;
-		streams_poll(&w->streams, fds + 2, count);
+		streams_poll(&w->streams, fds + OWN_FDS, count);
 		check_output(w);
 		if (fds[1].revents)
 			read_signals(w);
+		if (fds[2].revents)
+			read_record(w);
 		if (fds[0].revents)
 			read_news(w);
+		flush_record(w);
 		now = now_ms();
 		check_deadlines(w, now);
 		check_watch(w, now);
@@ -464,7 +502,6 @@ static void find_denials(struct result *result)
 		.action = "syscall",
 		.object = "a system call of a foreign ABI (i386 or x32), or SIGSYS sent by the "
 			  "program itself",
-		.rule = "seccomp: native ABI only",
 		.reason = "the filter knows the native calls only; a foreign ABI would bypass it",
 		.allow_with = "",
 	};
@@ -506,10 +543,14 @@ static void deny_exec(struct result *result, const char *path, const struct path
 
 	snprintf(d->action, sizeof(d->action), "exec");
 	snprintf(d->object, sizeof(d->object), "%s", path);
-	snprintf(d->rule, sizeof(d->rule), "%s",
-		 rule ? rule->origin.source : "fs: what no rule covers is closed");
-	snprintf(d->reason, sizeof(d->reason),
-		 "the policy does not let the sandbox read this file");
+	if (rule) {
+		snprintf(d->rule_source, sizeof(d->rule_source), "%s", rule->origin.source);
+		snprintf(d->rule_key, sizeof(d->rule_key), "fs");
+		d->rule_line = rule->origin.line;
+	}
+	snprintf(d->reason, sizeof(d->reason), "%s",
+		 rule ? "the policy does not let the sandbox read this file"
+		      : "no rule of the policy covers this path");
 	snprintf(d->allow_with, sizeof(d->allow_with), "--allow-read %s", path);
 }
 
@@ -585,14 +626,19 @@ static int start(struct warden *w, const struct strv *env, struct err *err)
 {
 	_cleanup_(strv_done) struct strv argv = { 0 };
 	_cleanup_free_ char **script_argv = NULL;
+	_cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct jail_command command = {
 		.envp = env->items,
 		.search = w->search,
 		.stdio = { w->streams.stdio[0], w->streams.stdio[1], w->streams.stdio[2] },
+		.null = null,
 		.terminal = w->terminal.slave,
+		.pass = w->tj->pass,
 	};
-	int r = copy_arguments(w->request->argv, &argv);
+	int r = null < 0 ? -errno : copy_arguments(w->request->argv, &argv);
 
+	if (null < 0)
+		return err_errno(err, r, "\"/dev/null\"");
 	if (r == 0)
 		script_argv = calloc(argv.count + 2, sizeof(*script_argv));
 	if (!script_argv)
@@ -635,6 +681,56 @@ static void await_terminal(struct warden *w)
 	}
 }
 
+/* Before the keeper is forked, as both have it. */
+static int open_ring(struct warden *w, struct err *err)
+{
+	int r;
+
+	w->witness =
+		(struct witness){ .policy = w->request->policy, .tj = w->tj, .result = w->result };
+	if (w->tj->record == RECORD_OFF || !w->tj->jail.filter)
+		return 0;
+	r = record_ring_new(&w->ring);
+	if (r < 0)
+		return err_errno(err, r, "cannot make room for the record");
+	w->tj->jail.ring = w->ring;
+	return 0;
+}
+
+/*
+ * While the sandbox sets itself up, so that nobody waits for the file system. Until then what
+ * happens inside waits in the ring; if there is nowhere to write it, the sandbox ends.
+ */
+static int open_stream(struct warden *w, struct err *err)
+{
+	const struct trace_request request = { .sandbox = w->result->sandbox,
+					       .policy = w->result->policy,
+					       .isolation = w->result->isolation,
+					       .argv = w->request->argv };
+	int r = w->ring ? trace_open(&request, &w->witness.trace, err) : 0;
+
+	if (r < 0) {
+		(void)!kill(w->keeper.pid, SIGKILL);
+		keeper_lost(w);
+	}
+	return r;
+}
+
+static int close_stream(struct warden *w, struct err *err)
+{
+	struct trace *trace = w->witness.trace;
+	int r = w->witness.failure;
+
+	w->witness.trace = NULL;
+	if (!trace)
+		return 0;
+	if (r < 0)
+		trace_free(trace);
+	else
+		r = trace_close(trace, reason_names[w->result->reason], w->result->exit_code);
+	return r < 0 ? err_errno(err, r, "the record of the sandbox could not be written") : 0;
+}
+
 /* From the first open descriptor to the last process. The jail was prepared. */
 static int run_prepared(struct warden *w, struct err *err)
 {
@@ -651,20 +747,23 @@ static int run_prepared(struct warden *w, struct err *err)
 	w->next_watch = w->started + WATCH_INTERVAL_MS;
 	w->search = environment_get(&env, "PATH", "");
 	r = hire_janitor(w->tj, err);
+	r = r < 0 ? r : open_ring(w, err);
 	r = r < 0 ? r : start(w, &env, err);
+	r = r < 0 ? r : open_stream(w, err);
 	if (r < 0)
 		return r;
 	await_terminal(w);
 	terminal_enter(&w->terminal);
 	supervise(w);
 	terminal_leave(&w->terminal);
+	read_record(w);
 	find_usage(w);
 	if (w->failure.news == KEEPER_FAILED)
 		r = start_failed(w, err);
 	else
 		find_exit_code(w);
 	find_denials(w->result);
-	return r;
+	return r < 0 ? r : close_stream(w, err);
 }
 
 static void warden_close(struct warden *w)
@@ -673,6 +772,10 @@ static void warden_close(struct warden *w)
 	terminal_done(&w->terminal);
 	w->signals = fd_close(w->signals);
 	w->keeper.control = fd_close(w->keeper.control);
+	trace_free(w->witness.trace);
+	record_ring_free(w->ring);
+	w->witness.trace = NULL;
+	w->ring = NULL;
 }
 
 static int open_ends(struct warden *w, struct err *err)

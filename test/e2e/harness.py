@@ -88,6 +88,7 @@ class Brig:
         sanitizer = f"detect_leaks=1:abort_on_error=0:log_path={self.log}/sanitizer"
         env = {
             "PATH": PATH, "HOME": str(self.home), "TMPDIR": str(self.tmp), "LANG": "C.UTF-8",
+            "XDG_STATE_HOME": str(self.folder / "state"),
             "ASAN_OPTIONS": sanitizer, "UBSAN_OPTIONS": sanitizer + ":print_stacktrace=1",
         }
         for name, value in (more or {}).items():

@@ -176,37 +176,42 @@ static int lowest_free(void)
 	return fd;
 }
 
-static void passing_a_descriptor(void **state)
+static void passing_descriptors(void **state)
 {
-	int pair[2], given, got = 0, word = 0, lowest;
+	int pair[2], given[2], got[FD_PASS_MAX], word = 7, lowest;
 	struct stat a, b;
 
 	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), -EAGAIN);
-	given = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	word = 7;
-	assert_int_equal(fd_send(pair[0], &word, sizeof(word), given), 0);
-	assert_int_equal(fd_send(pair[0], &word, sizeof(word), -EBADF), 0);
-	assert_int_equal(fd_send(pair[0], "x", 1, given), 0);
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), got), -EAGAIN);
+	given[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	given[1] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(fd_send(pair[0], &word, sizeof(word), given, 2), 0);
+	assert_int_equal(fd_send(pair[0], &word, sizeof(word), NULL, 0), 0);
+	assert_int_equal(fd_send(pair[0], "x", 1, given, 2), 0);
+	assert_int_equal(fd_send(pair[0], "x", 1, given, FD_PASS_MAX + 1), -E2BIG);
 	word = 0;
-	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), 0);
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), got), 0);
 	assert_int_equal(word, 7);
-	assert_true(got >= 0 && got != given);
-	assert_true(fcntl(got, F_GETFD) & FD_CLOEXEC);
-	assert_int_equal(fstat(given, &a), 0);
-	assert_int_equal(fstat(got, &b), 0);
-	assert_true(a.st_rdev == b.st_rdev && a.st_ino == b.st_ino);
-	close(got);
-	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), 0);
-	assert_int_equal(got, -EBADF);
+	for (int i = 0; i < 2; i++) {
+		assert_true(got[i] >= 0 && got[i] != given[i]);
+		assert_true(fcntl(got[i], F_GETFD) & FD_CLOEXEC);
+		assert_int_equal(fstat(given[i], &a), 0);
+		assert_int_equal(fstat(got[i], &b), 0);
+		assert_true(a.st_rdev == b.st_rdev && a.st_ino == b.st_ino);
+		close(got[i]);
+	}
+	assert_int_equal(got[2], -EBADF);
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), got), 0);
+	assert_int_equal(got[0], -EBADF);
 	/* A message of another length is none, and what came with it does not stay open. */
 	lowest = lowest_free();
-	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), &got), -EPIPE);
+	assert_int_equal(fd_receive(pair[1], &word, sizeof(word), got), -EPIPE);
 	assert_int_equal(lowest_free(), lowest);
-	close(given);
+	close(given[0]);
+	close(given[1]);
 	close(pair[1]);
-	assert_int_equal(fd_send(pair[0], &word, sizeof(word), -EBADF), -EPIPE);
+	assert_int_equal(fd_send(pair[0], &word, sizeof(word), NULL, 0), -EPIPE);
 	close(pair[0]);
 }
 
@@ -219,7 +224,7 @@ int main(void)
 		cmocka_unit_test(a_closed_pipe_is_an_error),
 		cmocka_unit_test(small_files),
 		cmocka_unit_test(nonblocking),
-		cmocka_unit_test(passing_a_descriptor),
+		cmocka_unit_test(passing_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

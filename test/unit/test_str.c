@@ -147,6 +147,32 @@ static void paths(void **state)
 	assert_false(path_is_below("/", "/a"));
 }
 
+static void joined_paths(void **state)
+{
+	static const struct {
+		const char *base, *path, *want;
+	} cases[] = {
+		{ "/a/b", "c", "/a/b/c" },    { "/a/b", "../c", "/a/c" },
+		{ "/a/b", "/c//d/", "/c/d" }, { "", "/x/./y", "/x/y" },
+		{ "/a", "../../..", "/" },    { "/a", ".", "/a" },
+		{ "/", "x", "/x" },           { "", "/", "/" },
+		{ "/a", "", "/a" },           { "/a", "..b/...", "/a/..b/..." },
+	};
+	char text[16];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_true(path_resolve(cases[i].base, cases[i].path, text, sizeof(text)));
+		assert_string_equal(text, cases[i].want);
+	}
+	assert_false(path_resolve("a", "b", text, sizeof(text)));
+	assert_false(path_resolve("", "b", text, sizeof(text)));
+	assert_true(path_resolve("/1234567", "890123", text, sizeof(text)));
+	assert_false(path_resolve("/1234567", "8901234", text, sizeof(text)));
+	assert_false(path_resolve("", "/123456789012345", text, sizeof(text)));
+	assert_true(path_resolve("", "/12345678901234", text, 16));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,6 +181,7 @@ int main(void)
 		cmocka_unit_test(what_is_formatted_reads_back),
 		cmocka_unit_test(suggestions),
 		cmocka_unit_test(paths),
+		cmocka_unit_test(joined_paths),
 		cmocka_unit_test(foreign_text_is_made_printable),
 	};
 

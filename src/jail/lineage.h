@@ -1,0 +1,37 @@
+/*
+ * lineage.h - which execve a thread comes from
+ *
+ * Every execve of a sandbox has a number. What a process does is told under the number of the
+ * execve that it comes from, so that the tree of programs can be rebuilt from the record. Numbers of
+ * processes are given again; here each is held together with a pidfd, and a number whose process is
+ * gone is forgotten.
+ *
+ * A process that has executed nothing has its parent's number, as of the first time that it is
+ * looked at; one whose parent is gone already has 0, the number of the first process before it
+ * executed anything.
+ *
+ * A table of fixed size, without allocation, for the keeper.
+ */
+#ifndef BRIG_JAIL_LINEAGE_H
+#define BRIG_JAIL_LINEAGE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define LINEAGE_SLOTS 128
+
+struct lineage {
+	struct {
+		pid_t tid;
+		int pidfd; /* 0: a free slot */
+		uint32_t exec;
+	} slots[LINEAGE_SLOTS];
+	uint32_t last; /* number given */
+};
+
+uint32_t lineage_of(struct lineage *lineage, pid_t tid);
+
+/* A thread is about to execute something: the number that it and its children have from now on. */
+uint32_t lineage_exec(struct lineage *lineage, pid_t tid);
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * mediate_record.h - calls that wait for the keeper only to be recorded
+ *
+ * What the caller asked for is copied once, put into the ring (record.h), and the call goes on: the
+ * kernel decides by the mounts or by Landlock, whatever the memory holds by then. So a record says
+ * what was asked for at that moment, and never lets anything through that the walls would not. A
+ * call that the filter would have refused without a record is refused here, with the same errno.
+ */
+#ifndef BRIG_JAIL_MEDIATE_RECORD_H
+#define BRIG_JAIL_MEDIATE_RECORD_H
+
+#include <linux/seccomp.h>
+#include <stdbool.h>
+
+#include "jail/lineage.h"
+#include "jail/record.h"
+
+struct recorder {
+	struct record_ring *ring; /* NULL: nothing is recorded */
+	struct lineage lineage;
+};
+
+/* Puts a call into the ring. answer: what it will return, or RECORD_CONTINUED. Waits for the reader
+ * when the ring is full; false when the reader is gone. */
+bool recorder_put(struct recorder *recorder, const struct seccomp_notif *notif, int answer,
+		  int control);
+
+#endif

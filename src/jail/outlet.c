@@ -1,0 +1,134 @@
+#include "jail/outlet.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "jail/mediate_reply.h"
+#include "jail/target.h"
+
+#define PASSED_MAX (2 + 2 * OUTLET_SPARES)
+_Static_assert(PASSED_MAX <= FD_PASS_MAX, "one message holds them");
+
+/* Sends a message with the descriptors that belong to it, and some for the stock. */
+static int send_message(const struct outlet *outlet, const struct outlet_message *message,
+			const int *own, size_t own_count)
+{
+	int passed[PASSED_MAX];
+	size_t count = own_count;
+	int r = 0;
+
+	memcpy(passed, own, own_count * sizeof(*own));
+	for (int i = 0; i < 2 * OUTLET_SPARES && r == 0; i++) {
+		int fd = socket(i < OUTLET_SPARES ? AF_INET : AF_INET6,
+				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd < 0)
+			r = -errno;
+		else
+			passed[count++] = fd;
+	}
+	/* A host without IPv6 has none to give. */
+	if (r == 0 || r == -EAFNOSUPPORT)
+		r = fd_send(outlet->channel, message, sizeof(*message), passed, count);
+	for (size_t i = own_count; i < count; i++)
+		close(passed[i]);
+	return r;
+}
+
+int outlet_open(const struct outlet *outlet, int datagrams, int listener)
+{
+	const struct outlet_message message = { .kind = OUTLET_OPENED };
+
+	return send_message(outlet, &message, (const int[]){ datagrams, listener }, 2);
+}
+
+static void cancel(const struct outlet *outlet, uint64_t id)
+{
+	const struct outlet_message message = { .kind = OUTLET_CANCELLED, .id = id };
+
+	(void)!fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
+}
+
+/* Whether a socket is an internet one, of any type: the gate says what is refused. */
+static bool is_internet(int fd)
+{
+	socklen_t len = sizeof(int);
+	int domain;
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+	       (domain == AF_INET || domain == AF_INET6);
+}
+
+int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif *notif,
+		 uint32_t exec)
+{
+	struct outlet_message message = { .kind = OUTLET_CONNECT,
+					  .id = notif->id,
+					  .pid = (int32_t)notif->pid,
+					  .exec = exec,
+					  .len = (uint32_t)notif->data.args[2] };
+	_cleanup_close_ int fd = -EBADF;
+	int r;
+
+	if (message.len > sizeof(message.address))
+		return -EINVAL;
+	r = target_read((pid_t)notif->pid, notif->data.args[1], message.address, message.len);
+	if (r < 0)
+		return r;
+	fd = target_duplicate((pid_t)notif->pid, (int)notif->data.args[0]);
+	if (fd < 0)
+		return fd;
+	if (!reply_is_awaited(listener, notif->id))
+		return -ESRCH;
+	if (!is_internet(fd))
+		return 0;
+	if (outlet->held_count == OUTLET_HELD_MAX)
+		return -EAGAIN;
+	r = send_message(outlet, &message, &fd, 1);
+	if (r < 0)
+		return r == -EAGAIN ? r : -ENETUNREACH;
+	outlet->held[outlet->held_count].id = notif->id;
+	outlet->held[outlet->held_count++].tid = (pid_t)notif->pid;
+	return 1;
+}
+
+static void forget(struct outlet *outlet, size_t at)
+{
+	outlet->held[at] = outlet->held[--outlet->held_count];
+}
+
+int outlet_answer(struct outlet *outlet, int listener)
+{
+	struct outlet_answer answer;
+	ssize_t n;
+
+	while ((n = recv(outlet->channel, &answer, sizeof(answer), MSG_DONTWAIT)) ==
+	       sizeof(answer)) {
+		for (size_t i = 0; i < outlet->held_count; i++)
+			if (outlet->held[i].id == answer.id) {
+				(void)!reply_result(listener, answer.id, -answer.error);
+				forget(outlet, i);
+				break;
+			}
+	}
+	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
+}
+
+void outlet_look(struct outlet *outlet, int listener)
+{
+	for (size_t i = outlet->held_count; i-- > 0;) {
+		uint64_t id = outlet->held[i].id;
+
+		if (!reply_is_awaited(listener, id)) {
+			cancel(outlet, id);
+			forget(outlet, i);
+		} else if (target_has_signal(outlet->held[i].tid)) {
+			cancel(outlet, id);
+			(void)!reply_result(listener, id, -EINTR);
+			forget(outlet, i);
+		}
+	}
+}

@@ -1,0 +1,80 @@
+/*
+ * outlet.h - the keeper's side of the gate: connects of the sandbox, handed over to the warden
+ *
+ * The gate (egress/gate.h) lives outside, where the network is. What it needs from inside, the
+ * keeper has: the notification of a connect(), the caller's own socket, and sockets that were made
+ * in the sandbox's network. All of it goes over one socket pair:
+ *
+ *	keeper -> warden   OUTLET_OPENED    the resolver's two sockets, and some in stock
+ *	                   OUTLET_CONNECT   a copy of the address, the caller's socket, more for the stock
+ *	                   OUTLET_CANCELLED the caller of that connect waits no longer
+ *	warden -> keeper   struct outlet_answer, for each connect that was not cancelled
+ *
+ * The address is copied once, then the socket is taken, then the notification is seen to be still
+ * valid: both are the caller's. What the number of the socket means afterwards does not matter,
+ * what the memory says neither.
+ *
+ * A connect that waits for a distant host can be interrupted: where a signal is due to the caller,
+ * the connect fails with EINTR. The kernel would hold the signal back until the answer
+ * (WAIT_KILLABLE_RECV).
+ *
+ * Only internet sockets are the gate's. A socket of another family goes on, and the kernel decides:
+ * in a network namespace with nothing but a loopback device it leads nowhere outside.
+ */
+#ifndef BRIG_JAIL_OUTLET_H
+#define BRIG_JAIL_OUTLET_H
+
+#include <linux/seccomp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define OUTLET_ADDRESS_MAX 128 /* as large as a struct sockaddr_storage */
+#define OUTLET_HELD_MAX    1024
+#define OUTLET_LOOK_MS     50
+#define OUTLET_SPARES      2 /* of each family, with every message */
+
+/* In the sandbox's own network, so that getaddrinfo() sees an address that is not loopback. */
+#define OUTLET_OWN_ADDRESS "192.0.2.1"
+
+enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED };
+
+/*
+ * Descriptors: of OUTLET_OPENED the resolver's datagram socket and listener, then OUTLET_SPARES of
+ * IPv4 and as many of IPv6; of OUTLET_CONNECT the caller's socket, then the same.
+ */
+struct outlet_message {
+	uint64_t id;
+	int32_t kind, pid;
+	uint32_t exec, len;
+	unsigned char address[OUTLET_ADDRESS_MAX];
+};
+
+struct outlet_answer {
+	uint64_t id;
+	int32_t error; /* errno, 0 for success */
+};
+
+struct outlet {
+	int channel; /* -EBADF: there is no gate */
+	struct {
+		uint64_t id;
+		pid_t tid;
+	} held[OUTLET_HELD_MAX];
+	size_t held_count;
+};
+
+/* Hands the resolver's sockets over. */
+[[nodiscard]] int outlet_open(const struct outlet *outlet, int datagrams, int listener);
+
+/* A connect: 1 when it is handed over, 0 when it is not the gate's, or -errno for the caller. */
+[[nodiscard]] int outlet_offer(struct outlet *outlet, int listener,
+			       const struct seccomp_notif *notif, uint32_t exec);
+
+/* Answers what the gate has decided. -EPIPE when the warden is gone. */
+[[nodiscard]] int outlet_answer(struct outlet *outlet, int listener);
+
+/* Every OUTLET_LOOK_MS while something is held: who has gone, or has a signal to handle? */
+void outlet_look(struct outlet *outlet, int listener);
+
+#endif

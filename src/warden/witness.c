@@ -1,0 +1,286 @@
+#include "warden/witness.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "jail/numbers.h"
+#include "jail/syscalls.h"
+#include "tier/view.h"
+
+/* What a call asks for. */
+enum wish {
+	WISH_OPEN, /* flags in an argument say what */
+	WISH_READ,
+	WISH_CHANGE,
+	WISH_CONNECT,
+	WISH_SOCKET,
+};
+
+/* One row per call that is recorded: what it is called in an event. */
+static const struct deed {
+	int number;
+	enum wish wish;
+	const char *action;
+	int8_t flags;   /* which argument, of an open */
+	bool is_second; /* of two paths the second is the one that appears */
+} deeds[] = {
+	{ __NR_openat, WISH_OPEN, "open", 2, false },
+	{ __NR_execve, WISH_READ, "exec", 0, false },
+	{ __NR_execveat, WISH_READ, "exec", 0, false },
+	{ __NR_connect, WISH_CONNECT, "connect", 0, false },
+	{ __NR_socket, WISH_SOCKET, "socket", 0, false },
+	{ __NR_mkdirat, WISH_CHANGE, "mkdir", 0, false },
+	{ __NR_mknodat, WISH_CHANGE, "mknod", 0, false },
+	{ __NR_unlinkat, WISH_CHANGE, "remove", 0, false },
+	{ __NR_truncate, WISH_CHANGE, "truncate", 0, false },
+	{ __NR_renameat, WISH_CHANGE, "rename", 0, true },
+	{ __NR_renameat2, WISH_CHANGE, "rename", 0, true },
+	{ __NR_linkat, WISH_CHANGE, "link", 0, true },
+	{ __NR_symlinkat, WISH_CHANGE, "symlink", 0, true },
+#ifdef __x86_64__
+	{ __NR_open, WISH_OPEN, "open", 1, false },
+	{ __NR_creat, WISH_CHANGE, "create", 0, false },
+	{ __NR_mkdir, WISH_CHANGE, "mkdir", 0, false },
+	{ __NR_mknod, WISH_CHANGE, "mknod", 0, false },
+	{ __NR_unlink, WISH_CHANGE, "remove", 0, false },
+	{ __NR_rmdir, WISH_CHANGE, "remove", 0, false },
+	{ __NR_rename, WISH_CHANGE, "rename", 0, true },
+	{ __NR_link, WISH_CHANGE, "link", 0, true },
+	{ __NR_symlink, WISH_CHANGE, "symlink", 0, true },
+#endif
+};
+
+static const struct deed *find_deed(uint32_t number)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(deeds); i++)
+		if (deeds[i].number == (int)number)
+			return &deeds[i];
+	return NULL;
+}
+
+static const char *const made_up_trees[] = { VIEW_HOME, VIEW_TMP, "/var/tmp", "/dev", "/proc" };
+
+/* What a sandbox has of its own, whatever the rules say. */
+static bool is_its_own(const struct witness *w, const char *path)
+{
+	const struct jail *jail = &w->tj->jail;
+
+	if (w->tj->is_contained) {
+		for (size_t i = 0; i < ARRAY_SIZE(made_up_trees); i++)
+			if (path_is_below(path, made_up_trees[i]))
+				return true;
+		return policy_has_image(w->policy);
+	}
+	for (size_t i = 0; i < jail->writable_count; i++)
+		if (path_is_below(path, jail->writable[i]))
+			return true;
+	return false;
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
+}
+
+/* Whether the policy refuses a path, and by which rule. */
+static bool is_refused(const struct witness *w, const char *path, bool changes,
+		       const struct path_rule **ret_rule)
+{
+	enum access access = policy_path_access(&w->policy->fs, path, ret_rule);
+
+	if (*ret_rule &&
+	    !(w->tj->is_contained && policy_has_image(w->policy) && (*ret_rule)->origin.is_shipped))
+		return access < (changes ? ACCESS_OVERLAY : ACCESS_READ) &&
+		       (changes || is_there(path));
+	*ret_rule = NULL;
+	return !is_its_own(w, path) && (changes || is_there(path));
+}
+
+static const char *reason_of(const struct path_rule *rule)
+{
+	if (!rule)
+		return "no rule of the policy covers this path";
+	return rule->access == ACCESS_NONE
+		       ? "the policy hides this path"
+		       : "the policy lets the sandbox read this path, not change it";
+}
+
+/* As much of a text as fits. */
+static void put(char *to, size_t size, const char *text)
+{
+	size_t len = MIN(strlen(text), size - 1);
+
+	memcpy(to, text, len);
+	to[len] = '\0';
+}
+
+/* The event has all of the object, the denial what fits. */
+static void tell(struct witness *w, const struct record_entry *entry, enum trace_kind kind,
+		 struct denial *d, const char *object, bool is_denied)
+{
+	const struct trace_event event = {
+		.kind = kind,
+		.verdict = is_denied ? VERDICT_DENY : VERDICT_ALLOW,
+		.action = d->action,
+		.object = object,
+		.exec = entry->exec,
+		.parent = entry->parent,
+		.pid = entry->pid,
+		.rule = { d->rule_source[0] ? d->rule_source : NULL, d->rule_key, d->rule_line },
+		.reason = d->reason,
+		.allow_with = d->allow_with,
+	};
+
+	put(d->object, sizeof(d->object), object);
+	if (is_denied)
+		witness_deny(w, d);
+	if (w->trace && w->failure == 0)
+		w->failure = trace_add(w->trace, &event);
+}
+
+static void name_rule(struct denial *d, const struct path_rule *rule)
+{
+	if (!rule)
+		return;
+	put(d->rule_source, sizeof(d->rule_source), rule->origin.source);
+	put(d->rule_key, sizeof(d->rule_key), "fs");
+	d->rule_line = rule->origin.line;
+}
+
+/* A path and what is to be done with it. */
+static void judge_path(struct witness *w, const struct record_taken *t, const struct deed *deed,
+		       int base, bool changes)
+{
+	const char *path = t->texts[base + 1];
+	const struct path_rule *rule = NULL;
+	struct denial d = { 0 };
+	char absolute[RECORD_TEXT_MAX * 2];
+	bool is_denied = false;
+
+	put(d.action, sizeof(d.action),
+	    deed->wish != WISH_OPEN ? deed->action
+	    : changes               ? "write"
+				    : "read");
+	if (path_resolve(t->texts[base], path, absolute, sizeof(absolute)))
+		is_denied = is_refused(w, absolute, changes, &rule);
+	else
+		put(absolute, sizeof(absolute),
+		    t->entry.is_unread ? "a path that could not be read" : path);
+	if (rule)
+		name_rule(&d, rule);
+	if (is_denied) {
+		put(d.reason, sizeof(d.reason), reason_of(rule));
+		snprintf(d.allow_with, sizeof(d.allow_with), "--allow-%s %.255s",
+			 changes ? "write" : "read", absolute);
+	}
+	tell(w, &t->entry, str_equal(deed->action, "exec") ? TRACE_EXEC : TRACE_FILE, &d, absolute,
+	     is_denied);
+}
+
+static bool is_loopback(const char *text)
+{
+	return str_starts(text, "127.") || str_starts(text, "[::1]:") ||
+	       str_starts(text, "unix:") || str_starts(text, "[::ffff:127.");
+}
+
+static void judge_connect(struct witness *w, const struct record_taken *t)
+{
+	const char *address = t->texts[RECORD_PATH];
+	bool is_denied = !is_loopback(address);
+	struct denial d = { .action = "connect" };
+
+	if (is_denied)
+		put(d.reason, sizeof(d.reason), "the sandbox has no network but its own loopback");
+	tell(w, &t->entry, TRACE_NET, &d, address[0] ? address : "an unknown address", is_denied);
+}
+
+static void judge_socket(struct witness *w, const struct record_taken *t)
+{
+	struct denial d = { .action = "socket" };
+	char object[64];
+
+	snprintf(object, sizeof(object), "a socket of family %d and type %d", (int)t->entry.args[0],
+		 (int)t->entry.args[1] & 0xf);
+	put(d.reason, sizeof(d.reason),
+	    w->tj->is_contained ? "raw and packet sockets are for nobody inside"
+				: "this sandbox has no network");
+	tell(w, &t->entry, TRACE_NET, &d, object, true);
+}
+
+/* A call that the filter refuses in every sandbox, or in those that are not allowed it. */
+static void judge_call(struct witness *w, const struct record_taken *t)
+{
+	const char *name = syscall_name(t->entry.number);
+	struct denial d = { .action = "syscall" };
+	unsigned int opens = name ? syscall_table[t->entry.number].opens : 0;
+	char object[RECORD_TEXT_MAX + 64];
+
+	snprintf(object, sizeof(object), "%s%s%s", name ? name : "an unknown call",
+		 t->texts[RECORD_PATH][0] ? " " : "", t->texts[RECORD_PATH]);
+	put(d.reason, sizeof(d.reason),
+	    opens ? "the system call filter refuses it where the policy does not allow it"
+		  : "the system call filter refuses it in every sandbox");
+	if (opens & WITH_DEBUG)
+		snprintf(d.allow_with, sizeof(d.allow_with), "--allow debug");
+	if (opens & WITH_NESTED)
+		snprintf(d.allow_with, sizeof(d.allow_with), "--allow nested");
+	tell(w, &t->entry, TRACE_SYSCALL, &d, object, true);
+}
+
+static bool open_changes(const struct record_taken *t, const struct deed *deed)
+{
+	unsigned int flags = (unsigned int)t->entry.args[deed->flags];
+
+	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
+}
+
+void witness_take(struct witness *w, const struct record_taken *t)
+{
+	const struct deed *deed = find_deed(t->entry.number);
+
+	if (!deed) {
+		judge_call(w, t);
+		return;
+	}
+	switch (deed->wish) {
+	case WISH_OPEN:
+		judge_path(w, t, deed, RECORD_BASE, open_changes(t, deed));
+		break;
+	case WISH_READ:
+		judge_path(w, t, deed, RECORD_BASE, false);
+		break;
+	case WISH_CHANGE:
+		judge_path(w, t, deed, deed->is_second ? RECORD_BASE_TWO : RECORD_BASE, true);
+		/* What moves away goes where it was. */
+		if (str_equal(deed->action, "rename"))
+			judge_path(w, t, deed, RECORD_BASE, true);
+		break;
+	case WISH_CONNECT:
+		judge_connect(w, t);
+		break;
+	case WISH_SOCKET:
+		judge_socket(w, t);
+		break;
+	}
+}
+
+void witness_deny(struct witness *w, const struct denial *denial)
+{
+	struct result *result = w->result;
+
+	for (size_t i = 0; i < result->denial_count; i++)
+		if (str_equal(result->denials[i].action, denial->action) &&
+		    str_equal(result->denials[i].object, denial->object))
+			return;
+	if (result->denial_count == RESULT_MAX_DENIALS) {
+		result->denials_left_out++;
+		return;
+	}
+	result->denials[result->denial_count++] = *denial;
+}

@@ -1,0 +1,36 @@
+/*
+ * witness.h - judges what was recorded, and tells it (private to warden/)
+ *
+ * The keeper copies what a program asks for (jail/record.h); the kernel decides. The witness says
+ * afterwards what the policy thinks of it: which rule allows it, or which refuses it and what would
+ * allow it. Every call becomes an event of the sandbox's stream, every distinct refusal also a
+ * denial of its result.
+ *
+ * A verdict here opens and closes nothing. It is about the path as it was asked for, made absolute
+ * without looking at any file: a symbolic link on the way can make it say "allow" where the walls
+ * refuse, or the reverse; the event has the words that the program used. What the policy forbids but
+ * the host does not have is no refusal: the program would not have found it anyway.
+ */
+#ifndef BRIG_WARDEN_WITNESS_H
+#define BRIG_WARDEN_WITNESS_H
+
+#include "jail/record.h"
+#include "policy/policy.h"
+#include "tier/jail.h"
+#include "trace/trace.h"
+#include "warden/result.h"
+
+struct witness {
+	const struct policy *policy;
+	const struct tier_jail *tj;
+	struct result *result;
+	struct trace *trace; /* NULL: nothing is recorded */
+	int failure;         /* -errno: the stream cannot be written any more */
+};
+
+void witness_take(struct witness *witness, const struct record_taken *taken);
+
+/* A refusal that somebody else saw: told once, however often it is repeated. */
+void witness_deny(struct witness *witness, const struct denial *denial);
+
+#endif
