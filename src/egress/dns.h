@@ -35,7 +35,7 @@
 #define DNS_REPLY_MAX     (DNS_HEADER + DNS_QUESTION_MAX + DNS_ADDRESSES_MAX * 28 + 11)
 #define DNS_CHAIN_MAX     12 /* aliases between a name and its addresses, over all messages */
 
-enum dns_type { DNS_A = 1, DNS_CNAME = 5, DNS_AAAA = 28, DNS_OPT = 41 };
+enum dns_type { DNS_A = 1, DNS_CNAME = 5, DNS_SOA = 6, DNS_AAAA = 28, DNS_OPT = 41 };
 
 enum dns_rcode {
 	DNS_NOERROR,
@@ -53,6 +53,7 @@ struct dns_query {
 	size_t udp_size;      /* the largest reply over UDP, from 512 to DNS_UDP_MAX */
 	enum dns_rcode rcode; /* NOERROR: judge the name. Else: reply with this and nothing more. */
 	char name[NAME_SIZE]; /* as name_read gives it; "" when rcode is not NOERROR */
+	char text[NAME_SIZE]; /* for the event, also when refused: what is not a letter is '?' */
 	unsigned char question[DNS_QUESTION_MAX]; /* byte for byte, for the echo */
 	size_t question_len;                      /* 0 when there was none to echo */
 };
@@ -110,7 +111,7 @@ size_t dns_ask_message(const struct dns_ask *ask, unsigned char out[static DNS_A
 
 enum dns_outcome {
 	DNS_FOUND,     /* addresses */
-	DNS_FOLLOW,    /* an alias whose target is not in this message: ask for alias[count - 1] */
+	DNS_FOLLOW,    /* an alias whose target is not in this message: ask for the last alias */
 	DNS_NO_NAME,   /* NXDOMAIN */
 	DNS_NO_RECORD, /* the name has no address of this type */
 	DNS_TRUNCATED, /* ask again over TCP */

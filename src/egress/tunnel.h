@@ -8,6 +8,10 @@
  * notices; a tunnel gets some hundred bytes out, is refused, and is an event. A name of more than
  * TUNNEL_LONG bytes before the domain is refused at once.
  *
+ * A name that was asked lately is free, so that a program may connect as often as it likes. That
+ * holds only together with the resolver's cache: below a wildcard it must keep an answer, a negative
+ * one too, for TUNNEL_CACHE_MS at least, or the order of free questions would be the tunnel.
+ *
  * The state is bounded: more wildcards than TUNNEL_SLOTS share slots, and a name that is forgotten
  * only costs again.
  */
@@ -21,6 +25,7 @@
 #define TUNNEL_ALLOWANCE 2048 /* bytes at once */
 #define TUNNEL_PER_MS    100  /* a byte comes back every so many: 10 a second */
 #define TUNNEL_LONG      128
+#define TUNNEL_CACHE_MS  60000
 #define TUNNEL_RANDOM    4 /* how much more a random label costs */
 
 struct tunnel {
