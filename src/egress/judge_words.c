@@ -6,6 +6,7 @@
  *	{h} the host, name or address      {a} it as a rule, with its port   {x} the same, raw
  *	{n} the name in question           {r} the rule that decided         {c} the class in words
  *	{w} what is wrong with the bytes   {s} the name in question as a rule
+ *	{e} how closely a rule must name it
  */
 #include <stdio.h>
 #include <string.h>
@@ -25,10 +26,8 @@ static const char *const reasons[JUDGE_CAUSE_COUNT] = {
 	[JUDGE_UNRESOLVED] =
 		"no rule names this address, and no allowed name was resolved to it in "
 		"this sandbox",
-	[JUDGE_SPECIAL] = "{h} is {c}; no rule names it closely enough",
-	[JUDGE_REBINDING] =
-		"{n} is allowed but leads to {h}, {c}: a rule for a name never opens such "
-		"an address",
+	[JUDGE_SPECIAL] = "{h} is {c}; {e}",
+	[JUDGE_REBINDING] = "{n} is allowed but leads to {h}, {c} (DNS rebinding); {e}",
 	[JUDGE_NOT_A_NAME] =
 		"not a host name: an address or odd bytes in place of a name are never "
 		"looked up",
@@ -44,6 +43,7 @@ static const char *const reasons[JUDGE_CAUSE_COUNT] = {
 
 static const char offer_rule[] = "--allow-net {a}, or in the policy: net: { allow: [\"{a}\"] }";
 static const char offer_rule_short[] = "--allow-net {a}";
+static const char offer_any_port[] = "--allow-net {a}, or with the port that is needed";
 static const char offer_with_care[] =
 	"--allow-net {a}, only if this code may use what listens there on the host";
 static const char offer_raw[] =
@@ -144,17 +144,24 @@ static void rule_for(const char *host, unsigned int port, const char *behind, ch
 		 port ? port : 443, behind);
 }
 
-static const char *offer_for(const struct judgement *j)
+static bool by_class(const struct judgement *j)
 {
-	bool by_class = j->cause == JUDGE_SPECIAL || j->cause == JUDGE_REBINDING;
+	return j->cause == JUDGE_SPECIAL || j->cause == JUDGE_REBINDING;
+}
 
-	return by_class && class_offers[j->class] ? class_offers[j->class] : offers[j->cause];
+static const char *offer_for(const struct judgement *j, const struct words_of *of)
+{
+	if (j->cause == JUDGE_WRONG_NAME && of->is_odd)
+		return "";
+	if (j->cause == JUDGE_NO_RULE && of->port == 0)
+		return offer_any_port;
+	return by_class(j) && class_offers[j->class] ? class_offers[j->class] : offers[j->cause];
 }
 
 /* Half a rule would allow something else: an offer is whole or not there. */
-static void say_offer(struct judgement *j, const struct values *values)
+static void say_offer(struct judgement *j, const struct words_of *of, const struct values *values)
 {
-	const char *offer = offer_for(j);
+	const char *offer = offer_for(j, of);
 
 	if (expand(offer, values, j->allow_with, sizeof(j->allow_with)) < sizeof(j->allow_with))
 		return;
@@ -180,6 +187,9 @@ void judge_say(struct judgement *judgement, const struct words_of *of)
 	values.of['s' - 'a'] = said;
 	values.of['r' - 'a'] = judgement->rule ? judgement->rule->text : "";
 	values.of['c' - 'a'] = address_class_names[judgement->class];
+	values.of['e' - 'a'] = match_needs_exact(judgement->class)
+				       ? "only a rule for just this address opens it"
+				       : "only a rule for it or for a range of its kind opens it";
 	values.of['w' - 'a'] = of->wrong;
 	snprintf(judgement->object, sizeof(judgement->object), "%.255s",
 		 of->port ? rule : of->host);
@@ -188,5 +198,5 @@ void judge_say(struct judgement *judgement, const struct words_of *of)
 		return;
 	say_rule(judgement, of);
 	expand(reasons[judgement->cause], &values, judgement->reason, sizeof(judgement->reason));
-	say_offer(judgement, &values);
+	say_offer(judgement, of, &values);
 }
