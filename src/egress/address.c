@@ -231,7 +231,7 @@ unsigned int address_range_prefix(const unsigned char ip[ADDRESS_BYTES])
 {
 	const struct range *range = find_range(ip);
 
-	return range ? range->prefix : 0;
+	return range && range->class == address_classify(ip, NULL) ? range->prefix : 0;
 }
 
 static bool list_has(const unsigned char (*items)[ADDRESS_BYTES], size_t count,

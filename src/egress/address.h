@@ -88,8 +88,8 @@ bool address_has_prefix(const unsigned char ip[ADDRESS_BYTES],
 			const unsigned char net[ADDRESS_BYTES], unsigned int prefix);
 
 /*
- * The registry's range of the outer address that decides its class (inner and own ones aside): a
- * rule that lies in this range names nothing else. 0 when the address is in no range.
+ * The length of the registry's range that gives an address its class: a rule that lies in this range
+ * names nothing else. 0 when an inner address, or no range at all, decides.
  */
 unsigned int address_range_prefix(const unsigned char ip[ADDRESS_BYTES]);
 

@@ -58,7 +58,7 @@ enum judge_cause {
 
 /*
  * The texts have the sizes and the meaning of the fields of struct denial (the result), are empty
- * when allowed, and hold nothing but printable ASCII.
+ * when allowed, and hold no control characters.
  */
 struct judgement {
 	bool is_allowed;
