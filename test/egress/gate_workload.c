@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,7 @@ static int attack(int rounds, void *(*helper)(void *), int flags)
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 
 		slot = fd;
-		if (connect(fd, (const struct sockaddr *)&shared, sizeof(shared)) == 0)
+		if (connect(fd, (const struct sockaddr *)(uintptr_t)&shared, sizeof(shared)) == 0)
 			connected++;
 		else if (errno == EINPROGRESS && poll(&p, 1, 20) == 1 && p.revents == POLLOUT)
 			connected++;
