@@ -190,6 +190,18 @@ void connection_direct(struct gate *gate, struct connection *connection,
 	connection_drop(gate, connection);
 }
 
+/*
+ * A's file still believes to be connecting; this tells it that it is connected, as the end of the
+ * caller's own call would have done. The address does not count, and leads nowhere.
+ */
+static void settle(int caller)
+{
+	union sock_address nowhere = { .v4 = { .sin_family = AF_INET,
+					       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) } };
+
+	(void)!sock_connect(caller, &nowhere);
+}
+
 static void direct_event(struct gate *gate, struct connection *connection, uint32_t events)
 {
 	int error = 0, r;
@@ -197,6 +209,8 @@ static void direct_event(struct gate *gate, struct connection *connection, uint3
 	if (!(events & (EPOLLOUT | EPOLLERR | EPOLLHUP)))
 		return;
 	r = sock_get(connection->caller, SOL_SOCKET, SO_ERROR, &error);
+	if (r == 0 && error == 0)
+		settle(connection->caller);
 	connection_answer(gate, connection, r < 0 ? r : -error);
 	connection_drop(gate, connection);
 }
@@ -305,11 +319,9 @@ static void prepare_socket(int fd, int keep_seconds)
 
 static void begin_relay(struct gate *gate, struct connection *connection)
 {
-	if (connection->is_awaited) {
-		/* Tells A's file that it is connected, as the caller's own call would have done. */
-		(void)!sock_connect(connection->caller, &connection->parked.place->address);
-		connection_answer(gate, connection, 0);
-	}
+	if (connection->is_awaited)
+		settle(connection->caller);
+	connection_answer(gate, connection, 0);
 	let_caller_go(gate, connection);
 	connection->is_parked = false;
 	prepare_socket(connection->local, KEEP_LOCAL_S);

@@ -1,12 +1,13 @@
 /*
  * gate_driver.c - the gate with the smallest keeper that can be: for tests of the gate alone
  *
- *	gate_driver process|container POLICY RESOLV_CONF EVENTS [first_ms=N] [connections=N] -- COMMAND...
+ *	gate_driver process|container POLICY RESOLV_CONF EVENTS [first_ms=N] [connections=N] [unsafe=1] -- COMMAND...
  *
  * Runs a command whose connect() calls wait for the gate. RESOLV_CONF names the servers of this
  * host; the command sees one that says 127.0.0.1. In "container" the command has a network namespace
  * of its own with nothing but lo, and the sockets of the gate come out of a factory there; in
- * "process" it shares ours. Every event is a line of EVENTS. Ends with the command's status.
+ * "process" it shares ours. With unsafe=1 an address that would be allowed is left to the kernel to
+ * read again: the mistake that a gate must not make, to show that the attacks work. Every event is a line of EVENTS. Ends with the command's status.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,6 +51,8 @@ static void die(const char *what)
 
 struct driver {
 	int listener, factory;
+	bool is_unsafe;
+	const struct policy *policy;
 	FILE *events;
 	bool has_stock[2];
 	int stock[2][STOCK]; /* IPv4, IPv6 streams */
@@ -230,6 +233,22 @@ static int bound_socket(struct driver *driver, int type, int port)
 	return fd;
 }
 
+static void let_through(struct driver *driver, const struct gate_attempt *attempt)
+{
+	struct seccomp_notif_resp reply = { .id = attempt->id,
+					    .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE };
+	struct judge judge = { .policy = driver->policy };
+	struct judgement judgement = { 0 };
+	struct address address;
+
+	if (address_from_sockaddr(&attempt->address, attempt->len, &address) == 0)
+		judge_address(&judge, &address, 0, &judgement);
+	if (!judgement.is_allowed)
+		reply = (struct seccomp_notif_resp){ .id = attempt->id, .error = -EACCES };
+	fd_close(attempt->socket);
+	(void)!ioctl(driver->listener, SECCOMP_IOCTL_NOTIF_SEND, &reply);
+}
+
 /* The keeper's part: one copy, the socket, and only then the question whether it still counts. */
 static void notified(struct driver *driver, struct gate *gate)
 {
@@ -255,6 +274,10 @@ static void notified(struct driver *driver, struct gate *gate)
 		r = attempt.socket;
 	if (ioctl(driver->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &request.id) < 0)
 		r = -ENOENT;
+	if (r == 0 && driver->is_unsafe) {
+		let_through(driver, &attempt);
+		return;
+	}
 	if (r < 0) {
 		fd_close(attempt.socket);
 		answer(driver, request.id, -r);
@@ -297,7 +320,7 @@ static void load_policy(const char *name, struct policy *policy)
 	}
 }
 
-static char **read_options(char **argv, struct gate_limits *limits)
+static char **read_options(char **argv, struct gate_limits *limits, bool *ret_unsafe)
 {
 	for (; *argv && !str_equal(*argv, "--"); argv++) {
 		unsigned int value;
@@ -306,6 +329,8 @@ static char **read_options(char **argv, struct gate_limits *limits)
 			limits->first_ms = value;
 		else if (sscanf(*argv, "connections=%u", &value) == 1)
 			limits->connections = value;
+		else if (sscanf(*argv, "unsafe=%u", &value) == 1)
+			*ret_unsafe = value;
 	}
 	return *argv ? argv + 1 : argv;
 }
@@ -329,10 +354,10 @@ int main(int argc, char **argv)
 		return 2;
 	request.is_inside = str_equal(argv[1], "container");
 	load_policy(argv[2], &policy);
-	request.policy = &policy;
+	request.policy = driver.policy = &policy;
 	request.resolv_conf = argv[3];
 	driver.events = fopen(argv[4], "ae");
-	command = read_options(argv + 5, &request.limits);
+	command = read_options(argv + 5, &request.limits, &driver.is_unsafe);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
