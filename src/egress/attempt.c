@@ -120,6 +120,8 @@ static int connect_datagram(struct gate *gate, const struct gate_attempt *attemp
 		target_of(address, caller->domain, &target);
 	else if (address->port == PORT_DNS)
 		is_ours = find_resolver(gate, caller, &target);
+	if (is_ours && !gate->request.is_inside && sock_confine(attempt->socket) < 0)
+		return -EACCES;
 	if (is_ours)
 		return connect(attempt->socket, &target.any, sock_address_len(&target)) < 0 ? -errno
 											    : 0;
@@ -136,13 +138,16 @@ static int connect_datagram(struct gate *gate, const struct gate_attempt *attemp
  * A second connect() on a socket that is on its way or there already. The kernel knows what to say;
  * should the socket be free again by now, it is sent where nobody can listen.
  */
-static int connect_again(const struct gate_attempt *attempt, int domain, int state)
+static int connect_again(const struct gate *gate, const struct gate_attempt *attempt, int domain,
+			 int state)
 {
 	union sock_address nowhere = { .v4 = { .sin_family = AF_INET,
 					       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) } };
 
 	if (state == TCP_SYN_SENT || state == TCP_SYN_RECV)
 		return -EALREADY;
+	if (!gate->request.is_inside && !sock_is_confined(attempt->socket))
+		return -EISCONN;
 	if (domain == AF_INET6)
 		sock_address_map(&nowhere);
 	return sock_connect(attempt->socket, &nowhere);
@@ -172,7 +177,7 @@ static int check_stream(struct gate *gate, const struct gate_attempt *attempt,
 	if (state < 0)
 		return state;
 	if (state != TCP_CLOSE) {
-		r = connect_again(attempt, caller->domain, state);
+		r = connect_again(gate, attempt, caller->domain, state);
 		return r < 0 ? r : 1;
 	}
 	if (connection) /* given up by its holder */
@@ -208,7 +213,7 @@ static enum way find_way(struct gate *gate, const struct gate_attempt *attempt,
 	gate_tell(gate, GATE_CONNECT, attempt->pid, ret_judgement, 0);
 	if (!ret_judgement->is_allowed)
 		return WAY_REFUSED;
-	return ret_judgement->is_raw && !gate->request.is_inside ? WAY_STRAIGHT : WAY_RELAY;
+	return ret_judgement->is_raw && gate->request.may_go_straight ? WAY_STRAIGHT : WAY_RELAY;
 }
 
 /* Either takes A, or returns the answer. */
@@ -229,6 +234,11 @@ static int connect_stream(struct gate *gate, const struct gate_attempt *attempt,
 	way = find_way(gate, attempt, caller, address, now, &target, &judgement);
 	if (way == WAY_REFUSED)
 		return -EACCES;
+	if (way != WAY_STRAIGHT && !gate->request.is_inside && sock_confine(attempt->socket) < 0) {
+		gate_refuse(gate, GATE_CONNECT, attempt->pid, "a socket",
+			    "it is bound to a network interface");
+		return -EACCES;
+	}
 	connection = connection_new(gate, attempt, address);
 	if (!connection) {
 		gate_refuse(gate, GATE_LIMIT, attempt->pid, "connections",
@@ -248,8 +258,8 @@ static int connect_stream(struct gate *gate, const struct gate_attempt *attempt,
 
 static int dispatch(struct gate *gate, const struct gate_attempt *attempt, bool *ret_taken)
 {
+	struct caller caller = { 0 };
 	struct address address;
-	struct caller caller;
 	int r;
 
 	r = read_caller(gate, attempt->socket, &caller);

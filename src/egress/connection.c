@@ -46,6 +46,7 @@ struct connection *connection_new(struct gate *gate, const struct gate_attempt *
 		index = gate->used++;
 	else
 		return NULL;
+	gate->making++;
 	connection = &gate->connections[index];
 	*connection = (struct connection){
 		.phase = PHASE_DIALLING,
@@ -79,7 +80,7 @@ struct connection *connection_find(struct gate *gate, struct watch watch)
 /* The connection that is being made for a socket of the sandbox. */
 struct connection *connection_of_socket(struct gate *gate, uint64_t cookie)
 {
-	for (uint32_t i = 0; i < gate->used; i++) {
+	for (uint32_t i = 0; gate->making > 0 && i < gate->used; i++) {
 		struct connection *connection = &gate->connections[i];
 
 		if (connection->phase != PHASE_FREE && connection->phase != PHASE_RELAY &&
@@ -105,14 +106,21 @@ static void let_caller_go(struct gate *gate, struct connection *connection)
 	fd_closep(&connection->caller);
 }
 
+static void uncount(struct gate *gate, struct connection *connection)
+{
+	gate->first_bytes -= connection->counted;
+	connection->counted = 0;
+}
+
 /* Frees all of it; tells nobody. */
 void connection_drop(struct gate *gate, struct connection *connection)
 {
 	let_caller_go(gate, connection);
 	if (connection->phase == PHASE_RELAY) {
-		if (connection->relay.is_held)
-			gate->first_bytes -= connection->relay.first.len;
+		uncount(gate, connection);
 		relay_done(&connection->relay, false);
+	} else {
+		gate->making--;
 	}
 	connection->local = sock_reset(connection->local);
 	connection->remote = sock_reset(connection->remote);
@@ -151,10 +159,8 @@ void connection_end(struct gate *gate, struct connection *connection, int error)
 			(void)!sock_get(connection->caller, SOL_SOCKET, SO_ERROR, &pending);
 	}
 	connection_answer(gate, connection, error);
-	if (error == 0 && connection->phase == PHASE_RELAY) {
+	if (error == 0 && connection->phase == PHASE_RELAY)
 		relay_done(&connection->relay, true);
-		connection->relay.is_held = false;
-	}
 	connection_drop(gate, connection);
 }
 
@@ -256,7 +262,6 @@ static int judge_what_came(struct gate *gate, struct connection *connection)
 
 static void release(struct gate *gate, struct connection *connection)
 {
-	gate->first_bytes -= connection->relay.first.len;
 	relay_release(&connection->relay);
 	set_deadline(gate, connection, NO_DEADLINE);
 }
@@ -281,6 +286,7 @@ static int read_first(struct gate *gate, struct connection *connection)
 			release(gate, connection);
 			return 0;
 		}
+		connection->counted += (size_t)r;
 		gate->first_bytes += (size_t)r;
 		if (gate->first_bytes > gate->request.limits.first_bytes) {
 			refuse_first_in_words(gate, connection,
@@ -303,6 +309,8 @@ static void relay_turn(struct gate *gate, struct connection *connection)
 	if (read_first(gate, connection) < 0)
 		return;
 	r = relay_pump(&connection->relay, gate->buffer, RELAY_BUFFER);
+	if (connection->counted > 0 && connection->relay.first.len == 0)
+		uncount(gate, connection);
 	if (r == RELAY_MORE)
 		queue(gate, connection);
 	else if (r != RELAY_WAITS)
@@ -327,6 +335,7 @@ static void begin_relay(struct gate *gate, struct connection *connection)
 	prepare_socket(connection->local, KEEP_LOCAL_S);
 	prepare_socket(connection->remote, KEEP_REMOTE_S);
 	connection->phase = PHASE_RELAY;
+	gate->making--;
 	relay_init(&connection->relay, take_fd(&connection->local), take_fd(&connection->remote),
 		   !connection->is_raw);
 	set_deadline(gate, connection,

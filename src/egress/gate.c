@@ -112,6 +112,8 @@ static void set_defaults(struct gate_request *request)
 		limits->first_bytes = FIRST_BYTES_DEFAULT;
 	if (!request->is_inside)
 		request->make_socket = socket_here;
+	if (request->is_inside)
+		request->may_go_straight = false;
 	if (!request->resolv_conf)
 		request->resolv_conf = "/etc/resolv.conf";
 }

@@ -13,8 +13,11 @@
  *	relay    B and R (relay.h)
  *
  * A caller that waits is answered when the dial ends, with its true errno. A connection inside the
- * sandbox's own network (is_inside: loopback) is made on A itself; so is one by a raw rule where A
- * can reach the remote (not is_inside). Datagram sockets reach the resolver and nothing else.
+ * sandbox's own network (is_inside: loopback) is made on A itself; so is one by a raw rule where the
+ * owner says that it may (may_go_straight). Datagram sockets reach the resolver and nothing else.
+ *
+ * Where the sandbox shares our network, A is tied to the loopback interface before anything is done
+ * with it (sock_confine): a source route that its holder sets, before or after, leads nowhere.
  *
  *	gate_new(&request, &gate, err)
  *	poll(gate_fd(gate), gate_timeout(gate)), then gate_work(gate)
@@ -63,8 +66,14 @@ struct gate_limits {
 struct gate_request {
 	const struct policy *policy; /* the caller's; see gate_policy_changed */
 	bool is_inside;              /* the sandbox has a network of its own */
-	struct address_list inside;  /* is_inside: its addresses other than loopback, if any */
-	const char *resolv_conf;     /* NULL: /etc/resolv.conf */
+	/*
+	 * Not is_inside: connections by raw rules are made on A itself, without a relay. Only where the
+	 * filter refuses setsockopt() of IP_OPTIONS, IPV6_RTHDR, IPV6_2292RTHDR and
+	 * IPV6_2292PKTOPTIONS, which would send them elsewhere.
+	 */
+	bool may_go_straight;
+	struct address_list inside; /* is_inside: its addresses other than loopback, if any */
+	const char *resolv_conf;    /* NULL: /etc/resolv.conf */
 	struct gate_limits limits;
 	void *ctx;
 	/* A socket in the network of the sandbox, or -errno. At once: keep some in stock. Needed only

@@ -35,7 +35,8 @@ struct connection {
 	int caller, local, remote; /* A, B, R; the latter two are the relay's in PHASE_RELAY */
 	struct parked parked;
 	struct address address;
-	size_t need; /* first bytes: no look before there are so many */
+	size_t need;    /* first bytes: no look before there are so many */
+	size_t counted; /* in first_bytes of the gate */
 	struct relay relay;
 };
 
@@ -56,7 +57,8 @@ struct gate {
 	uint32_t free, used;        /* the first free one; how many were ever used */
 	uint32_t queue, queue_last; /* of those with more to do */
 	uint64_t next_deadline;     /* none is sooner */
-	size_t first_bytes;         /* that wait for a verdict */
+	size_t first_bytes;         /* of all connections: not judged yet, or not sent yet */
+	uint32_t making;            /* connections that are not relayed yet */
 	char *buffer;
 };
 

@@ -128,16 +128,17 @@ static const struct dns_answer *cache_find(const struct nameserver *server,
 static void cache_add(struct nameserver *server, const struct dns_query *query,
 		      const struct dns_answer *answer)
 {
+	uint64_t ttl = MIN(answer->ttl, (uint32_t)MAX_TTL);
 	struct cached *oldest = &server->cache[0];
 
-	if (answer->ttl == 0)
+	if (ttl == 0)
 		return;
 	for (size_t i = 1; i < CACHED; i++)
 		if (server->cache[i].until_ms < oldest->until_ms)
 			oldest = &server->cache[i];
 	*oldest = (struct cached){
 		.type = query->type,
-		.until_ms = clock_ms() + 1000ull * MIN(answer->ttl, (uint32_t)MAX_TTL),
+		.until_ms = clock_ms() + 1000 * ttl,
 		.answer = *answer,
 	};
 	memcpy(oldest->name, query->name, sizeof(oldest->name));

@@ -9,7 +9,7 @@
 #include "egress/sock.h"
 
 /* Pieces of one turn: other connections wait no longer than for this many buffers. */
-#define TURN_PIECES 4
+#define TURN_PIECES 2
 #define STEP_MIN    ((size_t)(16 * KIB))
 
 void relay_init(struct relay *relay, int local, int remote, bool is_held)

@@ -22,7 +22,7 @@
 
 #include "base/buf.h"
 
-#define RELAY_BUFFER (512 * KIB)
+#define RELAY_BUFFER (1 * MIB)
 
 enum relay_side { RELAY_LOCAL, RELAY_REMOTE };
 

@@ -10,6 +10,11 @@
 #include "base/fd.h"
 #include "base/hook.h"
 
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
+#define LOOPBACK_INDEX 1 /* in every network namespace */
+
 socklen_t sock_address_len(const union sock_address *address)
 {
 	switch (address->any.sa_family) {
@@ -150,6 +155,20 @@ int sock_connect(int fd, const union sock_address *address)
 	if (hook_errno("fastopen") == 0 && errno != EOPNOTSUPP)
 		return -errno;
 	return connect_by_flag(fd, address);
+}
+
+bool sock_is_confined(int fd)
+{
+	int device = 0;
+
+	return sock_get(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &device) == 0 && device == LOOPBACK_INDEX;
+}
+
+int sock_confine(int fd)
+{
+	if (hook_without("confine") || sock_is_confined(fd))
+		return 0;
+	return sock_set(fd, SOL_SOCKET, SO_BINDTOIFINDEX, LOOPBACK_INDEX) < 0 ? -EACCES : 0;
 }
 
 int sock_reset(int fd)

@@ -48,6 +48,14 @@ void sock_address_map(union sock_address *address);
  */
 [[nodiscard]] int sock_connect(int fd, const union sock_address *address);
 
+/*
+ * Ties a socket to the loopback interface, for good: only a capability that the sandbox does not
+ * have unties it. Without this its holder can set a source route (IP_OPTIONS, IPV6_RTHDR), and what
+ * was sent to 127.0.0.1 leaves for the first host of that route. -EACCES when it is tied elsewhere.
+ */
+[[nodiscard]] int sock_confine(int fd);
+bool sock_is_confined(int fd);
+
 /* Closes with a RST instead of a FIN. Returns -EBADF, as fd_close() does. */
 int sock_reset(int fd);
 

@@ -1,7 +1,7 @@
 /*
  * gate_driver.c - the gate with the smallest keeper that can be: for tests of the gate alone
  *
- *	gate_driver process|container POLICY RESOLV_CONF EVENTS [first_ms=N] [connections=N] [unsafe=1] -- COMMAND...
+ *	gate_driver process|container POLICY RESOLV_CONF EVENTS [first_ms=N] [connections=N] [unsafe=1] [straight=1] -- COMMAND...
  *
  * Runs a command whose connect() calls wait for the gate. RESOLV_CONF names the servers of this
  * host; the command sees one that says 127.0.0.1. In "container" the command has a network namespace
@@ -41,7 +41,7 @@
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS      SECCOMP_IOW(4, __u64)
 #endif
 
-#define STOCK 16
+#define STOCK 32
 
 static void die(const char *what)
 {
@@ -71,19 +71,24 @@ static void bring_lo_up(void)
 	close(fd);
 }
 
-/* One request is {family, type}; one reply is a descriptor. */
+struct order {
+	int family, type, count;
+};
+
+/* As many replies with a descriptor as were ordered. */
 static void run_factory(int socket_fd)
 {
-	int request[2];
+	struct order order;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (recv(socket_fd, request, sizeof(request), 0) == sizeof(request)) {
-		int fd = socket(request[0], request[1], 0), code = fd < 0 ? -errno : 0;
+	while (recv(socket_fd, &order, sizeof(order), 0) == sizeof(order))
+		for (int i = 0; i < order.count; i++) {
+			int fd = socket(order.family, order.type, 0), code = fd < 0 ? -errno : 0;
 
-		if (fd_send(socket_fd, &code, sizeof(code), fd) < 0)
-			break;
-		fd_close(fd);
-	}
+			if (fd_send(socket_fd, &code, sizeof(code), fd) < 0)
+				_exit(1);
+			fd_close(fd);
+		}
 	_exit(0);
 }
 
@@ -165,25 +170,31 @@ static int receive_fd(int socket_fd)
 static int from_factory(void *ctx, int family, int type)
 {
 	struct driver *driver = ctx;
-	int request[2] = { family, type };
+	struct order order = { family, type, 1 };
 
-	if (send(driver->factory, request, sizeof(request), MSG_NOSIGNAL) < 0)
+	if (send(driver->factory, &order, sizeof(order), MSG_NOSIGNAL) < 0)
 		return -errno;
 	return receive_fd(driver->factory);
 }
 
-/* As the real keeper will do: sockets are made ahead of the need. */
+/* As the real keeper will do: sockets are made ahead of the need, many at once. */
 static void fill_stock(struct driver *driver)
 {
-	for (int f = 0; f < 2; f++)
-		while (driver->has_stock[f] && driver->stocked[f] < STOCK) {
-			int fd = from_factory(driver, f ? AF_INET6 : AF_INET,
-					      SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+	for (int f = 0; f < 2; f++) {
+		struct order order = { f ? AF_INET6 : AF_INET,
+				       SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				       (int)(STOCK - driver->stocked[f]) };
 
-			if (fd < 0)
-				return;
-			driver->stock[f][driver->stocked[f]++] = fd;
+		if (!driver->has_stock[f] || driver->stocked[f] > STOCK / 4 ||
+		    send(driver->factory, &order, sizeof(order), MSG_NOSIGNAL) < 0)
+			continue;
+		for (int i = 0; i < order.count; i++) {
+			int fd = receive_fd(driver->factory);
+
+			if (fd >= 0)
+				driver->stock[f][driver->stocked[f]++] = fd;
 		}
+	}
 }
 
 static int make_socket(void *ctx, int family, int type)
@@ -320,17 +331,19 @@ static void load_policy(const char *name, struct policy *policy)
 	}
 }
 
-static char **read_options(char **argv, struct gate_limits *limits, bool *ret_unsafe)
+static char **read_options(char **argv, struct gate_request *request, bool *ret_unsafe)
 {
 	for (; *argv && !str_equal(*argv, "--"); argv++) {
 		unsigned int value;
 
 		if (sscanf(*argv, "first_ms=%u", &value) == 1)
-			limits->first_ms = value;
+			request->limits.first_ms = value;
 		else if (sscanf(*argv, "connections=%u", &value) == 1)
-			limits->connections = value;
+			request->limits.connections = value;
 		else if (sscanf(*argv, "unsafe=%u", &value) == 1)
 			*ret_unsafe = value;
+		else if (sscanf(*argv, "straight=%u", &value) == 1)
+			request->may_go_straight = value;
 	}
 	return *argv ? argv + 1 : argv;
 }
@@ -357,7 +370,7 @@ int main(int argc, char **argv)
 	request.policy = driver.policy = &policy;
 	request.resolv_conf = argv[3];
 	driver.events = fopen(argv[4], "ae");
-	command = read_options(argv + 5, &request.limits, &driver.is_unsafe);
+	command = read_options(argv + 5, &request, &driver.is_unsafe);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);

@@ -32,6 +32,7 @@ NAMES = {
     "denied.wild.test": [HOST],
 }
 ALIASES = {"alias.test": "good.test", "chain.test": "alias.test", "evil.test": "denied.wild.test"}
+BLOCK = bytes(range(256)) * 4096
 queries, packets, lock = [], {}, threading.Lock()
 
 
@@ -90,7 +91,7 @@ class DnsTcp(socketserver.BaseRequestHandler):
 
 
 class Http(socketserver.StreamRequestHandler):
-    """GET /N sends N bytes; PUT takes the body and says its hash."""
+    """GET /N sends N bytes, a multiple of 256; PUT takes the body and says its hash, PUT /drop only takes it."""
 
     def handle(self):
         line = self.rfile.readline().decode().split()
@@ -102,6 +103,8 @@ class Http(socketserver.StreamRequestHandler):
                 length = int(header.split(b":")[1])
         if line[0] == "PUT":
             digest = hashlib.sha256()
+            while length and line[1] == "/drop":
+                length -= len(self.rfile.read1(1 << 20)) or length
             while length:
                 block = self.rfile.read(min(length, 1 << 20))
                 if not block:
@@ -109,10 +112,13 @@ class Http(socketserver.StreamRequestHandler):
                 digest.update(block)
                 length -= len(block)
             body = digest.hexdigest().encode()
+            length = len(body)
         else:
-            body = bytes(range(256)) * (int(line[1][1:] or 0) // 256)
-        self.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body))
-        self.wfile.write(body)
+            body, length = BLOCK, int(line[1][1:] or 0)
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % length)
+        while length:
+            self.connection.sendall(memoryview(body)[:length])
+            length -= min(length, len(body))
 
 
 class Https(Http):

@@ -489,6 +489,67 @@ print(len(fetch("good.test")))"""))
     only(result, (internet.HOST, 80), (internet.DEAD, 80))
 
 
+SOURCE_ROUTE = """
+import socket, threading, time
+route = bytes([131, 7, 4]) + socket.inet_aton("93.184.216.35") + b"\\0"
+def set_route(s):
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_OPTIONS, route)
+target = socket.getaddrinfo("good.test", 80, type=socket.SOCK_STREAM)[0][4]
+before = socket.socket()
+set_route(before)
+before.setblocking(False)
+before.connect_ex(target)
+after = socket.socket()
+after.connect(target)
+set_route(after)
+after.setblocking(False)
+for _ in range(20):
+    try:
+        after.send(b"secret" * 1000)
+    except OSError:
+        pass
+for _ in range(300):
+    s = socket.socket()
+    s.setblocking(False)
+    t = threading.Thread(target=set_route, args=(s,))
+    t.start()
+    s.connect_ex(target)
+    t.join()
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.connect_ex(("9.9.9.9", 53))
+set_route(u)
+try:
+    u.send(b"secret")
+except OSError:
+    pass
+time.sleep(0.3)
+print("done")"""
+
+
+def test_source_routes_lead_nowhere(gate):
+    result = ok(gate.python([HTTP], SOURCE_ROUTE))
+    assert result.out.strip() == "done"
+    only(result, (internet.HOST, 80))
+
+
+def test_source_routes_without_the_tie(gate, monkeypatch):
+    if gate.tier != "process":
+        pytest.skip("in a container there is no route")
+    monkeypatch.setenv("BRIG_TEST_WITHOUT", "confine")
+    result = gate.python([HTTP], SOURCE_ROUTE)
+    assert internet.OTHER in {place[0] for place in result.reached()}
+
+
+def test_raw_goes_straight_where_it_may(gate):
+    if gate.tier != "process":
+        pytest.skip("a container has no way of its own")
+    result = ok(gate.python(["good.test:7001 raw"], """
+import socket
+s = socket.create_connection(("good.test", 7001))
+print(s.getpeername()[0], s.recv(8))""", options=["straight=1"]))
+    assert result.out.split()[0] == internet.HOST
+
+
 def test_closed_during_the_dial(gate):
     result = ok(gate(["93.184.216.34:7003", "93.184.216.99:80"], BUILD / "gate_workload", "close", internet.HOST, "7003",
                      "2000", timeout=120))

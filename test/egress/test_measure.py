@@ -7,7 +7,7 @@ from conftest import BUILD, PYTHON
 
 BULK = """
 import socket, sys, time
-size = 512 << 20
+size = 1 << 30
 s = socket.create_connection(("93.184.216.34", 80))
 block = bytearray(1 << 20)
 start = time.monotonic()
@@ -16,7 +16,7 @@ if sys.argv[1] == "down":
     while s.recv_into(block):
         pass
 else:
-    s.sendall(f"PUT / HTTP/1.1\\r\\nHost: 93.184.216.34\\r\\nContent-Length: {size}\\r\\n\\r\\n".encode())
+    s.sendall(f"PUT /drop HTTP/1.1\\r\\nHost: 93.184.216.34\\r\\nContent-Length: {size}\\r\\n\\r\\n".encode())
     for _ in range(size >> 20):
         s.sendall(block)
     s.recv(1)
