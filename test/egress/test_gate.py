@@ -11,8 +11,8 @@ import socket, sys
 def fetch(name, port=80, host=None, path="/512"):
     s = socket.create_connection((name, port), 10)
     s.sendall(f"GET {path} HTTP/1.1\\r\\nHost: {host or name}\\r\\n\\r\\n".encode())
-    data = b""
-    while block := s.recv(65536):
+    data = bytearray()
+    while block := s.recv(1 << 20):
         data += block
     return data.split(b"\\r\\n\\r\\n", 1)[1]
 """
