@@ -249,13 +249,14 @@ static void malformed_records(void **state)
 		const char *data;
 		size_t len;
 	} rows[] = {
-		{ "\x16\x02", 2 },                            /* version */
-		{ "\x16\x03\x01\x00\x00", 5 },                /* empty */
-		{ "\x16\x03\x01\x40\x01", 5 },                /* too long */
-		{ "\x16\x03\x01\x00\x04\x02\0\0\x01", 9 },    /* not a client hello */
-		{ "\x16\x03\x01\x00\x04\x01\x01\0\x01", 9 },  /* a hello of more than 64 KiB */
-		{ "\x16\x03\x01\x00\x04\x01\0\0\0", 9 },      /* an empty hello */
-		{ "\x16\x03\x01\x00\x02\x01\0\x17", 8 },      /* another record in between */
+		{ "\x16\x02\x01\x00\x01", 5 },               /* version */
+		{ "\x16\x03\x01\x00\x00", 5 },               /* empty */
+		{ "\x16\x03\x01\x40\x01", 5 },               /* too long */
+		{ "\x16\x03\x01\x00\x04\x02\0\0\x01", 9 },   /* not a client hello */
+		{ "\x16\x03\x01\x00\x04\x01\x01\0\x01", 9 }, /* a hello of more than 64 KiB */
+		{ "\x16\x03\x01\x00\x04\x01\0\0\0", 9 },     /* an empty hello */
+		{ "\x16\x03\x01\x00\x02\x01\0\x17\x03\x03\0\1",
+		  12 },                                       /* another record in between */
 		{ "\x16\x03\x01\x00\x06\x01\0\0\x01xx", 11 }, /* something behind the hello */
 	};
 
