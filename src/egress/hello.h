@@ -47,7 +47,7 @@ struct first_bytes {
 	bool is_address;      /* FIRST_HTTP: Host is an address, in address */
 	struct address address;
 	unsigned int port; /* that Host names, or 0 */
-	bool has_ech;
+	bool has_ech;      /* there is an encrypted hello inside, or (as browsers do) a fake one */
 	const char *wrong; /* FIRST_BAD and FIRST_OTHER: what is wrong, for the event; static */
 };
 

@@ -230,6 +230,33 @@ static void connections_by_name(void **state)
 	policy_done(&court.policy);
 }
 
+/* What was told under older rules counts for nothing under newer ones. */
+static void changed_rules(void **state)
+{
+	static const char *const names[] = { "gone.example", "localhost", "shut.example" };
+	COURT(court, "allow-net", "example.com:443", "deny-net", "shut.example:*");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		struct first_bytes first = { .kind = FIRST_TLS };
+		struct address address = case_address("8.8.8.8", 443);
+		struct judgement j;
+
+		answers_init(&answers);
+		tell("8.8.8.8", names[i]);
+		j = connect_to(&court, "8.8.8.8", 443);
+		assert_false(j.is_allowed);
+		assert_string_equal(j.name, "");
+		tell("8.8.8.8", "example.com");
+		assert_string_equal(connect_to(&court, "8.8.8.8", 443).name, "example.com");
+		strcpy(first.name, names[i]);
+		judge_first(&court.judge, &address, NOW, &first, &j);
+		assert_false(j.is_allowed);
+		assert_null(strstr(j.reason, "a public address"));
+	}
+	policy_done(&court.policy);
+}
+
 static void rebinding(void **state)
 {
 	static const char *const targets[] = { "127.0.0.1", "10.0.0.1", "169.254.169.254",
@@ -458,6 +485,7 @@ int main(void)
 		cmocka_unit_test(connections_by_address),
 		cmocka_unit_test(ipv6_for_all_is_not_ipv4),
 		cmocka_unit_test(connections_by_name),
+		cmocka_unit_test(changed_rules),
 		cmocka_unit_test(rebinding),
 		cmocka_unit_test(own_addresses_are_refused),
 		cmocka_unit_test(asked_is_refused_in_its_own_words),
