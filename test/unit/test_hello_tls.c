@@ -270,6 +270,23 @@ static void malformed_records(void **state)
 	}
 }
 
+/* A good hello with another message in its record: a server might take it for a second hello. */
+static void message_behind(void **state)
+{
+	_cleanup_(buf_done) struct buf extensions = BUF(1024), message = BUF(1024),
+				       stream = BUF(4096);
+
+	(void)state;
+	put_name(&extensions, "a.example");
+	put_hello(&message, &extensions);
+	put_hello(&message, NULL);
+	put_records(&stream, &message, 16384);
+	assert_int_equal(look(&stream, stream.len).kind, FIRST_BAD);
+	buf_reset(&stream);
+	put_records(&stream, &message, 40);
+	assert_int_equal(look(&stream, stream.len).kind, FIRST_BAD);
+}
+
 /* Any byte changed or any field cut: an answer, and never another name than the one that is there. */
 static void changed_hellos(void **state)
 {
@@ -304,6 +321,7 @@ int main(void)
 		cmocka_unit_test(encrypted_hello),
 		cmocka_unit_test(malformed_records),
 		cmocka_unit_test(changed_hellos),
+		cmocka_unit_test(message_behind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
