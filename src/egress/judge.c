@@ -199,7 +199,10 @@ void judge_answer(const struct judge *judge, const char *name,
 	struct address address = { .port = 0 };
 	char text[ADDRESS_TEXT_SIZE];
 	struct words_of of = { .policy = judge->policy, .host = text, .name = name };
+	const struct host_rule *led_by = find_any_port(judge->policy, name).rule;
 
+	/* The remedy has the port of the name's rule. */
+	of.port = led_by ? led_by->port : 0;
 	memcpy(address.ip, ip, ADDRESS_BYTES);
 	address_text(&address, text);
 	/* A rule that forbids some ports is asked at the connection. */

@@ -270,6 +270,7 @@ static void rebinding(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
 		judge_answer(&court.judge, "example.com", case_address(targets[i], 0).ip, &j);
 		assert_int_equal(j.cause, JUDGE_REBINDING);
+		assert_null(strstr(j.allow_with, ":443"));
 		tell(targets[i], "example.com");
 		j = connect_to(&court, targets[i], 80);
 		assert_int_equal(j.cause, JUDGE_REBINDING);
