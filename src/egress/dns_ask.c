@@ -237,13 +237,16 @@ static bool is_echo(struct wire *wire, const struct dns_header *header, const st
 int dns_answer_parse(const struct dns_ask *ask, const void *data, size_t len,
 		     struct dns_answer *ret_answer)
 {
-	struct wire wire = { .data = data, .len = MIN(len, (size_t)UINT16_MAX) };
+	struct wire wire = { .data = data, .len = len };
 	struct dns_answer answer = { .outcome = DNS_FAILED, .ttl = UINT32_MAX };
 	struct dns_header header;
 	char asked[NAME_SIZE];
 	int r;
 
 	wire_header(&wire, &header);
+	/* Longer than any message can be. */
+	if (len > UINT16_MAX)
+		return -EBADMSG;
 	if (wire.failed || !is_echo(&wire, &header, ask, asked))
 		return -EBADMSG;
 	answer.rcode = header.flags & DNS_FLAG_RCODE;

@@ -7,7 +7,7 @@
 
 void wire_skip(struct wire *wire, size_t len)
 {
-	if (wire->failed || len > wire->len - wire->at)
+	if (wire->failed || wire->at > wire->len || len > wire->len - wire->at)
 		wire->failed = true;
 	else
 		wire->at += len;

@@ -24,9 +24,9 @@
 
 #include "egress/name.h"
 
-#define FIRST_HELLO_MAX   (64 * 1024) /* of a ClientHello, without record headers */
-#define FIRST_RECORDS_MAX 1024        /* that a ClientHello may be split into */
-#define FIRST_HEAD_MAX    (16 * 1024) /* of an HTTP request line and headers */
+#define FIRST_HELLO_MAX   65536 /* of a ClientHello, without record headers */
+#define FIRST_RECORDS_MAX 1024  /* that a ClientHello may be split into */
+#define FIRST_HEAD_MAX    16384 /* of an HTTP request line and headers */
 /* A buffer of this size always gets an answer. */
 #define FIRST_BYTES_MAX   (FIRST_HELLO_MAX + 4 + 5 * FIRST_RECORDS_MAX + 16384)
 
@@ -47,7 +47,7 @@ struct first_bytes {
 	bool is_address;      /* FIRST_HTTP: Host is an address, in address */
 	struct address address;
 	unsigned int port; /* that Host names, or 0 */
-	bool has_ech;
+	bool has_ech;      /* there is an encrypted hello inside, or (as browsers do) a fake one */
 	const char *wrong; /* FIRST_BAD and FIRST_OTHER: what is wrong, for the event; static */
 };
 

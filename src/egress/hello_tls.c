@@ -186,14 +186,14 @@ struct records {
 	const char *wrong;
 };
 
-/* The header of the record at p, of which len bytes are there. */
-static const char *check_record(const unsigned char *p, size_t len, size_t nth)
+/* The header of the record at p, which is whole. */
+static const char *check_record(const unsigned char *p, size_t nth)
 {
-	if (len > 0 && p[0] != RECORD_HANDSHAKE)
+	if (p[0] != RECORD_HANDSHAKE)
 		return "the TLS hello is broken off by another record";
-	if (len > 1 && p[1] != 3)
+	if (p[1] != 3)
 		return "the TLS record has an unknown version";
-	if (len >= RECORD_HEADER && (u16_at(p + 3) == 0 || u16_at(p + 3) > RECORD_MAX))
+	if (u16_at(p + 3) == 0 || u16_at(p + 3) > RECORD_MAX)
 		return "the TLS record has a length that is not allowed";
 	return nth >= FIRST_RECORDS_MAX ? "the TLS hello is split into too many records" : NULL;
 }
@@ -220,13 +220,13 @@ static void walk_records(const unsigned char *data, size_t len, struct records *
 	for (size_t nth = 0; !records->wrong; nth++) {
 		size_t room = len - at, size;
 
-		records->wrong = check_record(data + at, room, nth);
-		if (records->wrong)
-			return;
 		if (room < RECORD_HEADER) {
 			records->need = at + RECORD_HEADER;
 			return;
 		}
+		records->wrong = check_record(data + at, nth);
+		if (records->wrong)
+			return;
 		size = u16_at(data + at + 3);
 		if (room - RECORD_HEADER < size) {
 			records->need = at + RECORD_HEADER + size;

@@ -199,7 +199,10 @@ void judge_answer(const struct judge *judge, const char *name,
 	struct address address = { .port = 0 };
 	char text[ADDRESS_TEXT_SIZE];
 	struct words_of of = { .policy = judge->policy, .host = text, .name = name };
+	const struct host_rule *led_by = find_any_port(judge->policy, name).rule;
 
+	/* The remedy has the port of the name's rule. */
+	of.port = led_by ? led_by->port : 0;
 	memcpy(address.ip, ip, ADDRESS_BYTES);
 	address_text(&address, text);
 	/* A rule that forbids some ports is asked at the connection. */
@@ -226,6 +229,9 @@ static struct finding find_told(const struct judge *judge, const struct address 
 		struct finding one = find_name(judge->policy, name, address->port);
 		bool allowed = one.cause == JUDGE_ALLOWED;
 
+		/* The words are about the address, which is not special by its name. */
+		if (one.cause == JUDGE_SPECIAL)
+			one.cause = JUDGE_NO_RULE;
 		if (best.cause == JUDGE_ALLOWED ? !allowed || !says_more(one.rule, best.rule)
 						: !allowed && *ret_name)
 			continue;
@@ -333,7 +339,9 @@ static struct finding weigh_by_name(const struct judge *judge, const struct addr
 	    !answers_has(judge->answers, address->ip, first->name, connected_ms))
 		return (struct finding){ JUDGE_WRONG_NAME, rule };
 	said = find_name(judge->policy, first->name, address->port);
-	return said.cause == JUDGE_NO_RULE ? (struct finding){ JUDGE_WRONG_NAME, rule } : said;
+	if (said.cause == JUDGE_NO_RULE || said.cause == JUDGE_SPECIAL)
+		return (struct finding){ JUDGE_WRONG_NAME, rule };
+	return said;
 }
 
 static struct finding weigh_first(const struct judge *judge, const struct address *address,

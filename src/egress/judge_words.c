@@ -146,7 +146,8 @@ static void rule_for(const char *host, unsigned int port, const char *behind, ch
 
 static bool by_class(const struct judgement *j)
 {
-	return j->cause == JUDGE_SPECIAL || j->cause == JUDGE_REBINDING;
+	return j->cause == JUDGE_SPECIAL || j->cause == JUDGE_REBINDING ||
+	       j->cause == JUDGE_OTHER_PORT;
 }
 
 static const char *offer_for(const struct judgement *j, const struct words_of *of)
