@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
+#include <sys/file.h>
 
 #include "base/fd.h"
 #include "cli/cli.h"
@@ -127,6 +128,9 @@ int events_show(const struct events_request *request)
 	stream = trace_file_open(request->home, path, &err);
 	if (stream < 0)
 		return complain(&err);
+	/* One that has ended is not removed while it is shown; one that lives is not anyway. */
+	if (!request->is_following)
+		(void)flock(stream, LOCK_SH | LOCK_NB);
 	r = reader_init(&show.reader, stream);
 	r = r < 0 ? r : request->is_following ? follow(&show) : show_rest(&show);
 	reader_done(&show.reader);

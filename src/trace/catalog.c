@@ -61,6 +61,7 @@ static int read_start(int stream, struct stream_summary *s)
 	size_t len;
 	int r = reader_init(&reader, stream);
 
+	reader.limit = TRACE_LINE_MAX;
 	r = r < 0 ? r : reader_next(&reader, &text, &len);
 	if (r == -ENOMEM)
 		return r;

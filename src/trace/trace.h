@@ -41,13 +41,14 @@
 #include "trace/event.h"
 
 #define TRACE_DELAY_MS 100
+#define TRACE_KEEP     128 /* streams that stay */
 
 /* 0 stands for the default. */
 struct trace_limits {
 	uint64_t allowed_rate; /* events a second; 20000 */
 	uint64_t denied_rate;  /* refusals a second; 2000 */
 	uint64_t bytes;        /* of the stream; 64 MiB */
-	unsigned int keep;     /* streams that stay; 128 */
+	unsigned int keep;     /* streams that stay; TRACE_KEEP */
 };
 
 struct trace_request {
@@ -59,7 +60,7 @@ struct trace_request {
 
 struct trace;
 
-/* Nothing is left behind when it fails. Also removes the oldest streams when there are too many. */
+/* Nothing is left behind when it fails. Removes the oldest streams when there are twice too many. */
 [[nodiscard]] int trace_open(const struct trace_request *request, struct trace **ret_trace,
 			     struct err *err);
 
@@ -74,6 +75,13 @@ int trace_due_ms(const struct trace *trace);
 
 /* Frees it as it is, as if the writer had been killed. NULL allowed. */
 void trace_free(struct trace *trace);
+
+/*
+ * Removes the oldest streams when there are more than keep (0: TRACE_KEEP), never one that is in
+ * use. For when the answer has gone out, or for a process in the background: it costs next to nothing
+ * when there is nothing to do, and some milliseconds once in a while. home as in the request.
+ */
+[[nodiscard]] int trace_tidy(const char *home, unsigned int keep);
 
 static inline void trace_freep(struct trace **trace)
 {

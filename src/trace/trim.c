@@ -15,15 +15,16 @@
 #include "trace/catalog.h"
 #include "trace/head.h"
 #include "trace/home.h"
+#include "trace/trace.h"
 
-bool trace_trim_is_due(int home, unsigned int keep)
+unsigned long trace_trim_count(int home)
 {
 	struct stat st;
 
-	if (fstatat(home, "sandboxes", &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	/* Each folder inside has a link to its parent; file systems that do not count them say 1. */
-	return st.st_nlink <= 1 || st.st_nlink - 2 > keep;
+	/* Each folder inside has a link to its parent; some file systems say 1 whatever is inside. */
+	if (fstatat(home, "sandboxes", &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_nlink < 2)
+		return 0;
+	return (unsigned long)st.st_nlink - 2;
 }
 
 /* Whether there is a head, which says "removed" now unless it is damaged. */
@@ -123,4 +124,18 @@ void trace_trim(int home, unsigned int keep)
 	qsort(list, ids.count, sizeof(*list), by_age);
 	for (size_t i = 0; i < ids.count - (keep - keep / 8); i++)
 		remove_stream(home, list[i].id);
+}
+
+int trace_tidy(const char *path, unsigned int keep)
+{
+	_cleanup_close_ int home = trace_home_open(path, false, NULL);
+	unsigned long count;
+
+	if (home < 0)
+		return home == -ENOENT ? 0 : home;
+	keep = keep ? keep : TRACE_KEEP;
+	count = trace_trim_count(home);
+	if (count == 0 || count > keep)
+		trace_trim(home, keep);
+	return 0;
 }

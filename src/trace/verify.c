@@ -173,9 +173,14 @@ static int feed(struct verify *v, int stream)
 
 	if (r < 0)
 		return r;
-	/* What a living writer adds behind is the next one's business. */
-	if (v->is_alive && v->head)
+	/* What a living writer adds behind is the next one's business. Otherwise one byte more than
+	 * there may be is enough to know, however large the file was made. */
+	if (!v->head)
+		reader.limit = 1;
+	else if (v->is_alive)
 		reader.limit = v->head->acked.bytes;
+	else
+		reader.limit = v->head->next.bytes + v->head->tail + 1;
 	while ((r = reader_next(&reader, &line, &len)) != 0) {
 		if (r < 0 && r != -EMSGSIZE)
 			return r;

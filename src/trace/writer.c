@@ -25,7 +25,6 @@
 #define ALLOWED_RATE 20000
 #define DENIED_RATE  2000
 #define STREAM_BYTES (64 * MIB)
-#define KEEP         128
 
 /* The last refusal, so that one like it can be recognised: all its strings in one piece of memory. */
 struct fold {
@@ -466,7 +465,7 @@ int trace_open(const struct trace_request *request, struct trace **ret_trace, st
 {
 	_cleanup_(trace_freep) struct trace *trace = NULL;
 	_cleanup_close_ int home = -EBADF;
-	unsigned int keep = request->limits.keep ? request->limits.keep : KEEP;
+	unsigned int keep = request->limits.keep ? request->limits.keep : TRACE_KEEP;
 	int r;
 
 	if (!trace_id_is_valid(request->sandbox))
@@ -488,7 +487,8 @@ int trace_open(const struct trace_request *request, struct trace **ret_trace, st
 				 "cannot write the event stream (free some room, or set "
 				 "XDG_STATE_HOME to another place)");
 	}
-	if (trace_trim_is_due(home, keep))
+	/* Only where nobody ever tidies up: it takes its time. */
+	if (trace_trim_count(home) > 2ul * keep)
 		trace_trim(home, keep);
 	*ret_trace = take_ptr(&trace);
 	return 0;

@@ -259,6 +259,17 @@ def test_a_file_that_is_none(streams):
     assert streams.verify("abc")["ok"]
 
 
+def test_a_stream_made_huge_takes_no_longer(streams):
+    file = streams.write("abc", "a /1")
+    os.truncate(file, 1 << 40)  # a hole: nothing is used for it
+    assert streams.verify("abc")["line"] == 4
+    streams.head("abc").unlink()
+    assert streams.verify("abc")["line"] == 0
+    file.write_bytes(b"")
+    os.truncate(file, 1 << 40)
+    assert streams("list").code == 0 and streams.verify("abc")["line"] == 0
+
+
 def test_showing_a_damaged_stream_goes_on(streams):
     file = streams.write("abc", "a /1", "a /2")
     lines = file.read_bytes().splitlines(keepends=True)

@@ -475,14 +475,14 @@ static void a_killed_writer_does_not_look_like_a_change(void **state)
 	assert_true(n > 12);
 }
 
-/* Opens one more, with which there are too many. */
+/* One more, with which there are too many. */
 static void write_and_trim(const char *id)
 {
 	struct trace_request request = trace_request_of(id);
 	struct trace *trace = NULL;
 
-	request.limits.keep = 2;
 	must(trace_open(&request, &trace, NULL));
+	must(trace_tidy(trace_home, 2));
 	must(trace_close(trace, "exit", 0));
 }
 
@@ -524,14 +524,10 @@ static void the_oldest_go_and_the_living_stay(void **state)
 		snprintf(id, sizeof(id), "old%d", i);
 		assert_int_equal(trace_close(trace_begin(id), "exit", 0), 0);
 	}
-	{
-		struct trace_request request = trace_request_of("newest");
-		struct trace *trace = NULL;
-
-		request.limits.keep = 16;
-		assert_int_equal(trace_open(&request, &trace, NULL), 0);
-		assert_int_equal(trace_close(trace, "exit", 0), 0);
-	}
+	assert_int_equal(trace_tidy(trace_home, 17), 0);
+	assert_true(exists("old0"));
+	assert_int_equal(trace_close(trace_begin("newest"), "exit", 0), 0);
+	assert_int_equal(trace_tidy(trace_home, 16), 0);
 	assert_true(exists("living"));
 	assert_true(exists("newest"));
 	assert_false(exists("old0"));
@@ -540,6 +536,28 @@ static void the_oldest_go_and_the_living_stay(void **state)
 	assert_int_equal(trace_close(living, "exit", 0), 0);
 	expect("living", VERIFY_COMPLETE);
 	nothing_looks_changed();
+}
+
+static void without_anybody_who_tidies_up_there_is_a_bound(void **state)
+{
+	unsigned int left = 0;
+	char id[TRACE_ID_SIZE];
+
+	(void)state;
+	for (int i = 0; i < 40; i++) {
+		struct trace_request request = trace_request_of(id);
+		struct trace *trace = NULL;
+
+		snprintf(id, sizeof(id), "many%d", i);
+		request.limits.keep = 8;
+		assert_int_equal(trace_open(&request, &trace, NULL), 0);
+		assert_int_equal(trace_close(trace, "exit", 0), 0);
+	}
+	for (int i = 0; i < 40; i++) {
+		snprintf(id, sizeof(id), "many%d", i);
+		left += exists(id);
+	}
+	assert_in_range(left, 7, 16);
 }
 
 /* Two that make and remove streams at the same time: what one has open the other leaves alone. */
@@ -557,8 +575,8 @@ static void writers_do_not_remove_each_other(void **state)
 
 		snprintf(id, sizeof(id), "%s%d", pid ? "one" : "two", i);
 		request.sandbox = id;
-		request.limits.keep = 1;
 		must(trace_open(&request, &trace, NULL));
+		must(trace_tidy(trace_home, 1));
 		must(trace_add(trace, &event));
 		must(trace_flush(trace));
 		must(exists(id) ? 0 : -1);
@@ -588,6 +606,7 @@ int main(void)
 		trace_case(a_killed_writer_does_not_look_like_a_change),
 		trace_case(a_killed_remover_does_not_look_like_a_change),
 		trace_case(the_oldest_go_and_the_living_stay),
+		trace_case(without_anybody_who_tidies_up_there_is_a_bound),
 		trace_case(writers_do_not_remove_each_other),
 	};
 
