@@ -331,16 +331,19 @@ static int record(const struct mediator *m, const struct seccomp_notif *notif)
 	return r < 0 ? r : 1;
 }
 
-/* A connect where there is a gate: 1 when it is answered or handed over, 0 when it is not for it. */
-static int offer(const struct mediator *m, const struct seccomp_notif *notif)
+/* A connect where there is a gate: what is not an internet socket's, the kernel decides. */
+static int answer_connect(const struct mediator *m, const struct seccomp_notif *notif)
 {
 	uint32_t exec = m->recorder ? lineage_of(&m->recorder->lineage, (pid_t)notif->pid) : 0;
 	int r = outlet_offer(m->outlet, m->listener, notif, exec);
 
-	if (r >= 0)
-		return r;
-	r = reply_result(m->listener, notif->id, r);
-	return r < 0 ? r : 1;
+	if (r > 0)
+		return 0;
+	if (r < 0)
+		return reply_result(m->listener, notif->id, r);
+	if (m->recorder && !recorder_put(m->recorder, notif, RECORD_CONTINUED, m->control))
+		return -EPIPE;
+	return reply_continue(m->listener, notif->id);
 }
 
 int mediator_answer(const struct mediator *m)
@@ -351,7 +354,7 @@ int mediator_answer(const struct mediator *m)
 	int r = receive(m, &notif);
 
 	if (r == 0 && m->outlet && notif.data.nr == __NR_connect)
-		r = offer(m, &notif);
+		return answer_connect(m, &notif);
 	if (r == 0 && m->recorder)
 		r = record(m, &notif);
 	if (r != 0)

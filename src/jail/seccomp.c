@@ -224,6 +224,8 @@ unsigned int filter_conditions(const struct filter_spec *spec)
 		conditions |= WITH_CHANGES;
 	if (spec->record >= RECORD_ALL)
 		conditions |= WITH_READS;
+	if (spec->has_gate)
+		conditions |= WITH_GATE;
 	if (spec->pass)
 		conditions |= WITH_PASS;
 	return conditions;

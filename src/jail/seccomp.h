@@ -59,6 +59,7 @@ struct filter_spec {
 	bool fixed_affinity; /* sched_setaffinity is refused: the CPU limit stands on it */
 	enum mediation mediation;
 	enum record record; /* what waits for the keeper only to be recorded */
+	bool has_gate;      /* connect waits for the gate's answer (outlet.h) */
 	uint64_t pass;      /* of the one execve that is not; 0: none */
 };
 

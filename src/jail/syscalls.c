@@ -286,6 +286,7 @@ static const struct arg_clause execve_clauses[] = {
 	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause connect_clauses[] = {
+	{ WITH_GATE, MEDIATE, { NO_TEST } },
 	{ WITH_TELL, MEDIATE, { NO_TEST } },
 };
 

@@ -41,6 +41,7 @@ enum condition {
 	WITH_TELL = 128 << EXTENSION_COUNT,    /* what tells of an attack is recorded */
 	WITH_CHANGES = 256 << EXTENSION_COUNT, /* and what changes or executes files */
 	WITH_READS = 512 << EXTENSION_COUNT,   /* and every other open */
+	WITH_GATE = 2048 << EXTENSION_COUNT,   /* connections are the gate's to make */
 	WITH_PASS = 1024 << EXTENSION_COUNT,   /* an execve with the pass is not recorded */
 };
 

@@ -71,8 +71,7 @@ const struct key policy_keys[] = {
 			"connections that are allowed: host:port, *.host:port, address/prefix:port",
 		.more = "\"raw\" behind a rule allows protocols other than TLS and HTTP. Without "
 			"any rule "
-			"there is no network at all.",
-		.needs = "the egress gate",
+			"there is no network at all. Needs the container tier.",
 	},
 	{
 		.name = "net.ask",
@@ -101,7 +100,7 @@ const struct key policy_keys[] = {
 		.initial = "nothing",
 		.summary = "ports of the sandbox that are reachable on the host's loopback: "
 			   "OUTSIDE:INSIDE",
-		.needs = "the egress gate",
+		.needs = "published ports",
 	},
 	{
 		.name = "net.inspect",
@@ -109,7 +108,7 @@ const struct key policy_keys[] = {
 		.offset = FIELD(net_inspect),
 		.initial = "false",
 		.summary = "end TLS at the gate and judge method and path",
-		.needs = "the egress gate",
+		.needs = "inspection at the gate",
 	},
 	{
 		.name = "env",

@@ -511,6 +511,27 @@ static uint64_t store_size(const struct tier_jail *tj, const struct limits *limi
 	return size;
 }
 
+/* Whether the filter has a listener: only one of all can, and a sandbox inside needs it. */
+static bool has_listener(const struct tier_request *request)
+{
+	return !is_allowed(request, EXT_NESTED) && !hook_without("metadata") &&
+	       !hook_without("syscalls");
+}
+
+/* Also without any rule, if there is a record: then it says what would have to be allowed. */
+static int choose_gate(const struct tier_request *request, struct tier_jail *tj, struct err *err)
+{
+	bool is_wanted = request->policy->net_allow.count > 0;
+
+	if (is_wanted && !has_listener(request))
+		return err_set(err, -EOPNOTSUPP,
+			       "net.allow cannot be had with allow: nested: only one sandbox of "
+			       "those inside each other can answer for its calls");
+	tj->has_gate = has_listener(request) && !(knocked_out() & CLONE_NEWNET) &&
+		       (is_wanted || request->policy->record != RECORD_OFF);
+	return 0;
+}
+
 static int make_plan(struct facts *facts, struct view_result *result, struct err *err)
 {
 	const struct tier_request *request = facts->request;
@@ -524,6 +545,7 @@ static int make_plan(struct facts *facts, struct view_result *result, struct err
 		.gid = getegid(),
 		.has_cgroup = has_any_cgroup(&tj->jail.cgroup),
 		.is_nested = is_allowed(request, EXT_NESTED),
+		.has_gate = tj->has_gate,
 		.without = knocked_out(),
 		.without_masks = hook_without("masks"),
 		.without_landlock = hook_without("landlock"),
@@ -545,6 +567,7 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 		.private_ipc = true,
 		.fixed_affinity = tj->jail.has_affinity,
 		.mediation = tj->guarded.count ? MEDIATE_NAMES : MEDIATE_MODES,
+		.has_gate = tj->has_gate,
 	};
 	int r;
 
@@ -553,10 +576,7 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 			spec.extensions |= 1u << i;
 	if (hook_without("metadata"))
 		spec.mediation = MEDIATE_NOTHING;
-	/* Only one filter of all can have a listener, and a sandbox inside needs it. */
-	r = spec.mediation == MEDIATE_NOTHING || is_allowed(request, EXT_NESTED)
-		    ? 0
-		    : tier_record(request, tj, &spec, err);
+	r = has_listener(request) ? tier_record(request, tj, &spec, err) : 0;
 	r = r < 0 ? r : filter_build(&spec, &tj->filter, err);
 	if (r < 0)
 		return r;
@@ -621,6 +641,7 @@ static int prepare(struct facts *facts, struct err *err)
 	tj->is_contained = true;
 	tj->jail.keeps_store = request->keeps_store || request->policy->limits.disk != LIMIT_UNSET;
 	r = r < 0 ? r : limits_prepare(&request->policy->limits, request->id, tj, err);
+	r = r < 0 ? r : choose_gate(facts->request, facts->tj, err);
 	r = r < 0 ? r : make_plan(facts, &view, err);
 	if (r < 0)
 		return r;

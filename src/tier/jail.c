@@ -27,6 +27,7 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 	tj->user = NULL;
 	tj->store = -EBADF;
 	tj->janitor = -EBADF;
+	tj->has_gate = false;
 	tj->record = RECORD_OFF;
 	tj->pass = 0;
 }

@@ -48,6 +48,7 @@ struct tier_jail {
 	struct strv overlay_sources; /* the same on the host: without symbolic links */
 	bool is_contained;           /* in namespaces, with a store as large as the disk limit */
 	struct filter filter;
+	bool has_gate;      /* connects and names go to the warden */
 	enum record record; /* RECORD_OFF where the sandbox has no listener */
 	uint64_t pass;      /* of the command's execve; 0 where nothing is recorded */
 	struct report report;

@@ -130,6 +130,9 @@ int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj
 	int r;
 
 	tier_jail_init(request, tj);
+	if (request->policy->net_allow.count > 0)
+		return err_set(err, -EOPNOTSUPP,
+			       "net.allow needs the container tier (--isolation container)");
 	if (policy_has_image(request->policy))
 		return err_set(err, -EOPNOTSUPP,
 			       "an image needs the container tier (--isolation container)");

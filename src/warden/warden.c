@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "jail/execute.h"
 #include "jail/keeper.h"
+#include "warden/door.h"
 #include "warden/environment.h"
 #include "warden/janitor.h"
 #include "warden/streams.h"
@@ -53,6 +54,7 @@ struct warden {
 	struct keeper_event failure; /* news == KEEPER_FAILED */
 	struct record_ring *ring;    /* what the keeper saw; NULL: nothing is recorded */
 	struct witness witness;
+	struct door door;
 	struct rusage usage;
 };
 
@@ -329,6 +331,8 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 		next = MIN(next, w->next_watch);
 	if (w->witness.trace && trace_due_ms(w->witness.trace) >= 0)
 		next = MIN(next, now + (uint64_t)trace_due_ms(w->witness.trace));
+	if (door_timeout(&w->door) >= 0)
+		next = MIN(next, now + (uint64_t)door_timeout(&w->door));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
@@ -388,12 +392,12 @@ static bool is_over(const struct warden *w, uint64_t now)
 static void supervise(struct warden *w)
 {
 	for (uint64_t now = now_ms(); !is_over(w, now); now = now_ms()) {
-		struct pollfd fds[OWN_FDS + STREAM_COUNT] = {
+		struct pollfd fds[OWN_FDS + STREAM_COUNT + DOOR_FDS] = {
 			{ .fd = w->keeper.control, .events = POLLIN },
 			{ .fd = w->signals, .events = POLLIN },
 			{ .fd = w->ring ? record_ring_fd(w->ring) : -1, .events = POLLIN },
 		};
-		size_t count;
+		size_t count, doors;
 
 		/* In the background keys are not ours: reading them would stop us. */
 		w->streams.keys_are_ours = w->terminal.is_raw;
@@ -401,9 +405,11 @@ static void supervise(struct warden *w)
 
 		if (w->phase == PHASE_FINISHED)
 			fds[0].fd = -1;
-		if (poll(fds, OWN_FDS + count, poll_timeout(w, now)) < 0 && errno != EINTR)
+		doors = door_fds(&w->door, fds + OWN_FDS + count);
+		if (poll(fds, OWN_FDS + count + doors, poll_timeout(w, now)) < 0 && errno != EINTR)
 			break;
 		streams_poll(&w->streams, fds + OWN_FDS, count);
+		door_poll(&w->door, fds + OWN_FDS + count, doors);
 		check_output(w);
 		if (fds[1].revents)
 			read_signals(w);
@@ -697,6 +703,14 @@ static int open_ring(struct warden *w, struct err *err)
 	return 0;
 }
 
+/* The same for the way to the network, where the plan has one. */
+static int open_door(struct warden *w, struct err *err)
+{
+	if (!w->tj->has_gate)
+		return 0;
+	return door_open(&w->witness, &w->door, &w->tj->jail.outlet, err);
+}
+
 /*
  * While the sandbox sets itself up, so that nobody waits for the file system. Until then what
  * happens inside waits in the ring; if there is nowhere to write it, the sandbox ends.
@@ -748,7 +762,9 @@ static int run_prepared(struct warden *w, struct err *err)
 	w->search = environment_get(&env, "PATH", "");
 	r = hire_janitor(w->tj, err);
 	r = r < 0 ? r : open_ring(w, err);
+	r = r < 0 ? r : open_door(w, err);
 	r = r < 0 ? r : start(w, &env, err);
+	w->tj->jail.outlet = fd_close(w->tj->jail.outlet);
 	r = r < 0 ? r : open_stream(w, err);
 	if (r < 0)
 		return r;
@@ -772,6 +788,7 @@ static void warden_close(struct warden *w)
 	terminal_done(&w->terminal);
 	w->signals = fd_close(w->signals);
 	w->keeper.control = fd_close(w->keeper.control);
+	door_done(&w->door);
 	trace_free(w->witness.trace);
 	record_ring_free(w->ring);
 	w->witness.trace = NULL;
@@ -858,6 +875,7 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 			     .keeper = KEEPER_NONE,
 			     .terminal = TERMINAL_NONE,
 			     .streams = STREAMS_NONE,
+			     .door = DOOR_NONE,
 			     .signals = -EBADF };
 	ret_result->report = &tj->report;
 	r = make_id(ret_result->sandbox, err);

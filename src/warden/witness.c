@@ -270,6 +270,42 @@ void witness_take(struct witness *w, const struct record_taken *t)
 	}
 }
 
+static const char *net_key(const struct policy *policy, const struct host_rule *rule)
+{
+	const struct {
+		const struct host_rules *rules;
+		const char *key;
+	} lists[] = { { &policy->net_allow, "net.allow" },
+		      { &policy->net_ask, "net.ask" },
+		      { &policy->net_deny, "net.deny" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		if (rule >= lists[i].rules->items &&
+		    rule < lists[i].rules->items + lists[i].rules->count)
+			return lists[i].key;
+	return "net";
+}
+
+void witness_gate(struct witness *w, const struct gate_event *event, uint32_t exec)
+{
+	const struct judgement *j = event->judgement;
+	const struct record_entry entry = { .exec = exec, .parent = exec, .pid = event->pid };
+	struct denial d = { 0 };
+	enum trace_kind kind = event->action == GATE_NAME    ? TRACE_DNS
+			       : event->action == GATE_LIMIT ? TRACE_LIMIT
+							     : TRACE_NET;
+
+	put(d.action, sizeof(d.action), gate_action_names[event->action]);
+	put(d.reason, sizeof(d.reason), j->reason);
+	put(d.allow_with, sizeof(d.allow_with), j->allow_with);
+	if (j->rule) {
+		put(d.rule_source, sizeof(d.rule_source), j->rule->origin.source);
+		put(d.rule_key, sizeof(d.rule_key), net_key(w->policy, j->rule));
+		d.rule_line = j->rule->origin.line;
+	}
+	tell(w, &entry, kind, &d, j->object, !j->is_allowed);
+}
+
 void witness_deny(struct witness *w, const struct denial *denial)
 {
 	struct result *result = w->result;

@@ -14,6 +14,7 @@
 #ifndef BRIG_WARDEN_WITNESS_H
 #define BRIG_WARDEN_WITNESS_H
 
+#include "egress/gate.h"
 #include "jail/record.h"
 #include "policy/policy.h"
 #include "tier/jail.h"
@@ -29,6 +30,9 @@ struct witness {
 };
 
 void witness_take(struct witness *witness, const struct record_taken *taken);
+
+/* What the gate decided. exec: which execve its caller comes from. */
+void witness_gate(struct witness *witness, const struct gate_event *event, uint32_t exec);
 
 /* A refusal that somebody else saw: told once, however often it is repeated. */
 void witness_deny(struct witness *witness, const struct denial *denial);

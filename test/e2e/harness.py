@@ -79,6 +79,7 @@ class Brig:
         self.log = who.mkdir(folder / "log", 0o700)
         self.cgroups = cgroups()
         self.schemas = {}
+        self.outer = []  # a command in front of all others, with the rights of the tests: nsenter
 
     @property
     def is_container(self):
@@ -114,7 +115,7 @@ class Brig:
         return " ".join([str(self.exe), "run", *self.tier_options])
 
     def command(self, *args):
-        return [*self.who.prefix(), str(self.exe), *self.words(*args)]
+        return [*self.outer, *self.who.prefix(), str(self.exe), *self.words(*args)]
 
     def start(self, *args, env=None, cwd=None, before=(), **popen):
         """Starts brig without waiting. before: a command that is put in front of it."""
@@ -122,7 +123,7 @@ class Brig:
         popen.setdefault("stdout", subprocess.PIPE)
         popen.setdefault("stderr", subprocess.PIPE)
         command = self.command(*args)
-        at = len(self.who.prefix())
+        at = len(self.outer) + len(self.who.prefix())
         command[at:at] = [str(b) for b in before]
         return subprocess.Popen(command, env=self.env(env), cwd=cwd or self.work, **popen)
 

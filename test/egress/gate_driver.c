@@ -85,7 +85,7 @@ static void run_factory(int socket_fd)
 		for (int i = 0; i < order.count; i++) {
 			int fd = socket(order.family, order.type, 0), code = fd < 0 ? -errno : 0;
 
-			if (fd_send(socket_fd, &code, sizeof(code), fd) < 0)
+			if (fd_send(socket_fd, &code, sizeof(code), &fd, fd >= 0) < 0)
 				_exit(1);
 			fd_close(fd);
 		}
@@ -138,12 +138,12 @@ static void be_inside(bool is_container, int channel, char **command)
 			run_factory(factory[1]);
 		}
 		close(factory[1]);
-		if (fd_send(channel, &code, sizeof(code), factory[0]) < 0)
+		if (fd_send(channel, &code, sizeof(code), &factory[0], 1) < 0)
 			die("send");
 		close(factory[0]);
 	}
 	listener = install_filter();
-	if (listener < 0 || fd_send(channel, &code, sizeof(code), listener) < 0)
+	if (listener < 0 || fd_send(channel, &code, sizeof(code), &listener, 1) < 0)
 		die("filter");
 	close(listener);
 	/* The gate is ready. */
@@ -159,12 +159,12 @@ static void be_inside(bool is_container, int channel, char **command)
 static int receive_fd(int socket_fd)
 {
 	struct pollfd ready = { .fd = socket_fd, .events = POLLIN };
-	int code = 0, fd = -EBADF, r;
+	int code = 0, passed[FD_PASS_MAX], r;
 
 	if (poll(&ready, 1, 10000) != 1)
 		return -ETIMEDOUT;
-	r = fd_receive(socket_fd, &code, sizeof(code), &fd);
-	return r < 0 ? r : code < 0 ? code : fd;
+	r = fd_receive(socket_fd, &code, sizeof(code), passed);
+	return r < 0 ? r : code < 0 ? code : passed[0];
 }
 
 static int from_factory(void *ctx, int family, int type)

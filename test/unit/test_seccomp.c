@@ -57,6 +57,7 @@ static struct filter_spec spec_of(unsigned int i)
 	spec.fixed_affinity = i & 2;
 	spec.mediation = (enum mediation)(i / 4 % 4);
 	spec.record = (enum record)(RECORD_OFF + i / 16 % 4);
+	spec.has_gate = i % 7 < 3;
 	/* Both halves, each alone, neither. */
 	spec.pass = (uint64_t)(i % 3) << 32 | (i % 5);
 	return spec;
@@ -100,6 +101,8 @@ static bool condition_holds(const struct filter_spec *spec, unsigned int conditi
 		return spec->record == RECORD_ALL;
 	case WITH_PASS:
 		return spec->pass != 0;
+	case WITH_GATE:
+		return spec->has_gate;
 	default:
 		fail_msg("unknown condition %u", condition);
 		return false;

@@ -1,0 +1,252 @@
+#include "warden/door.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+
+enum { V4, V6 };
+
+int door_open(struct witness *witness, struct door *ret_door, int *ret_theirs, struct err *err)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_errno(err, -errno, "cannot make a socket pair");
+	*ret_door = DOOR_NONE;
+	ret_door->channel = pair[0];
+	ret_door->witness = witness;
+	*ret_theirs = pair[1];
+	return 0;
+}
+
+void door_done(struct door *door)
+{
+	door->gate = gate_free(door->gate);
+	for (int f = V4; f <= V6; f++)
+		while (door->stocked[f] > 0)
+			close(door->stock[f][--door->stocked[f]]);
+	door->channel = fd_close(door->channel);
+	door->datagrams = fd_close(door->datagrams);
+	door->listener = fd_close(door->listener);
+}
+
+/* Keeps a socket that was made inside, or closes it. */
+static void keep(struct door *door, int fd)
+{
+	socklen_t len = sizeof(int);
+	int domain, f;
+
+	if (fd < 0)
+		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
+	    (domain != AF_INET && domain != AF_INET6)) {
+		close(fd);
+		return;
+	}
+	f = domain == AF_INET ? V4 : V6;
+	if (door->stocked[f] == DOOR_STOCK)
+		close(fd);
+	else
+		door->stock[f][door->stocked[f]++] = fd;
+}
+
+static int make_socket(void *ctx, int family, int type)
+{
+	struct door *door = ctx;
+	int f = family == AF_INET ? V4 : V6;
+
+	if ((type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) != SOCK_STREAM)
+		return -EPROTOTYPE;
+	return door->stocked[f] > 0 ? door->stock[f][--door->stocked[f]] : -EAGAIN;
+}
+
+/* The keeper reads as soon as it can; until then the answer waits here, never the warden. */
+static bool send_answer(const struct door *door, const struct outlet_answer *answer)
+{
+	return send(door->channel, answer, sizeof(*answer), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+	       errno != EAGAIN;
+}
+
+static void answer(void *ctx, uint64_t id, int error)
+{
+	struct door *door = ctx;
+	const struct outlet_answer message = { .id = id, .error = error };
+
+	if (door->pending_count == 0 && send_answer(door, &message))
+		return;
+	/* As many as can be held inside. */
+	if (door->pending_count < DOOR_PENDING)
+		door->pending[door->pending_count++] = message;
+}
+
+static void send_pending(struct door *door)
+{
+	size_t sent = 0;
+
+	while (sent < door->pending_count && send_answer(door, &door->pending[sent]))
+		sent++;
+	door->pending_count -= sent;
+	memmove(door->pending, door->pending + sent, door->pending_count * sizeof(*door->pending));
+}
+
+static uint32_t exec_of(const struct door *door, pid_t pid)
+{
+	for (size_t i = 1; i <= DOOR_RECENT; i++) {
+		size_t at = (door->next_recent + DOOR_RECENT - i) % DOOR_RECENT;
+
+		if (door->recent[at].pid == pid)
+			return door->recent[at].exec;
+	}
+	return 0;
+}
+
+static void on_event(void *ctx, const struct gate_event *event)
+{
+	struct door *door = ctx;
+
+	witness_gate(door->witness, event, exec_of(door, event->pid));
+}
+
+/* At the first use. Where it cannot be made, whoever asks is refused. */
+static void make_gate(struct door *door)
+{
+	static const unsigned char own[][ADDRESS_BYTES] = {
+		{ [10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1 }
+	};
+	const struct gate_request request = { .policy = door->witness->policy,
+					      .is_inside = true,
+					      .inside = { own, 1 },
+					      .ctx = door,
+					      .make_socket = make_socket,
+					      .answer = answer,
+					      .event = on_event };
+	struct err err = ERR_NONE;
+	int r;
+
+	if (door->gate || door->failed)
+		return;
+	r = gate_new(&request, &door->gate, &err);
+	if (r == 0)
+		r = gate_dns(door->gate, take_fd(&door->datagrams), take_fd(&door->listener));
+	if (r < 0) {
+		fprintf(stderr, "brig: no gate: %s\n", err.code ? err.text : strerror(-r));
+		door->gate = gate_free(door->gate);
+		door->datagrams = fd_close(door->datagrams);
+		door->listener = fd_close(door->listener);
+		door->failed = true;
+	}
+}
+
+static void on_connect(struct door *door, const struct outlet_message *message, int fd)
+{
+	struct gate_attempt attempt = {
+		.id = message->id, .pid = message->pid, .socket = fd, .len = message->len
+	};
+
+	_Static_assert(sizeof(attempt.address) == OUTLET_ADDRESS_MAX, "one size");
+	if (fd < 0)
+		return;
+	make_gate(door);
+	if (!door->gate || message->len > sizeof(attempt.address)) {
+		close(fd);
+		answer(door, message->id, door->gate ? EINVAL : ENETUNREACH);
+		return;
+	}
+	memcpy(&attempt.address, message->address, message->len);
+	door->recent[door->next_recent].pid = message->pid;
+	door->recent[door->next_recent].exec = message->exec;
+	door->next_recent = (door->next_recent + 1) % DOOR_RECENT;
+	gate_connect(door->gate, &attempt);
+}
+
+static void on_message(struct door *door, const struct outlet_message *message,
+		       int passed[static FD_PASS_MAX])
+{
+	size_t own = 0;
+
+	switch (message->kind) {
+	case OUTLET_OPENED:
+		if (door->datagrams < 0 && !door->gate && !door->failed) {
+			door->datagrams = take_fd(&passed[0]);
+			door->listener = take_fd(&passed[1]);
+		}
+		own = 2;
+		break;
+	case OUTLET_CONNECT:
+		own = 1;
+		break;
+	case OUTLET_CANCELLED:
+		if (door->gate)
+			gate_cancel(door->gate, message->id);
+		break;
+	default:
+		break;
+	}
+	/* The stock first: the connect may need it. */
+	for (size_t i = own; i < FD_PASS_MAX; i++)
+		keep(door, passed[i]);
+	if (message->kind == OUTLET_CONNECT)
+		on_connect(door, message, take_fd(&passed[0]));
+	for (size_t i = 0; i < own; i++)
+		fd_close(passed[i]);
+}
+
+static void read_messages(struct door *door)
+{
+	struct outlet_message message;
+	int passed[FD_PASS_MAX], r;
+
+	while ((r = fd_receive(door->channel, &message, sizeof(message), passed)) == 0)
+		on_message(door, &message, passed);
+	/* The keeper is gone: its other socket says what that means. */
+	if (r != -EAGAIN)
+		door->channel = fd_close(door->channel);
+}
+
+size_t door_fds(const struct door *door, struct pollfd fds[static DOOR_FDS])
+{
+	size_t count = 0;
+
+	if (door->channel >= 0)
+		fds[count++] = (struct pollfd){ .fd = door->channel,
+						.events = door->pending_count ? POLLIN | POLLOUT
+									      : POLLIN };
+	if (door->gate) {
+		fds[count++] = (struct pollfd){ .fd = gate_fd(door->gate), .events = POLLIN };
+	} else if (door->datagrams >= 0) {
+		fds[count++] = (struct pollfd){ .fd = door->datagrams, .events = POLLIN };
+		fds[count++] = (struct pollfd){ .fd = door->listener, .events = POLLIN };
+	}
+	return count;
+}
+
+int door_timeout(const struct door *door)
+{
+	return door->gate ? gate_timeout(door->gate) : -1;
+}
+
+void door_poll(struct door *door, const struct pollfd *fds, size_t count)
+{
+	bool is_ready = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!fds[i].revents)
+			continue;
+		if (fds[i].fd == door->channel) {
+			if (fds[i].revents & POLLOUT)
+				send_pending(door);
+			read_messages(door);
+		} else {
+			is_ready = true;
+		}
+	}
+	/* A question to the resolver, before there is one. */
+	if (is_ready)
+		make_gate(door);
+	if (door->gate && (is_ready || gate_timeout(door->gate) == 0))
+		gate_work(door->gate);
+}

@@ -1,0 +1,56 @@
+/*
+ * door.h - the gate as the warden keeps it (private to warden/)
+ *
+ * The gate (egress/gate.h) judges, dials and relays; the keeper hands it the connects of the sandbox
+ * (jail/outlet.h). The door is between them: it makes the gate when the sandbox first asks for a name
+ * or a connection (most never do), keeps a stock of sockets from inside, passes answers back, and
+ * tells the witness what was decided.
+ *
+ * What comes over the channel is the keeper's word, and the keeper lives with the sandbox: lengths
+ * are checked, an unexpected message is dropped with its descriptors.
+ */
+#ifndef BRIG_WARDEN_DOOR_H
+#define BRIG_WARDEN_DOOR_H
+
+#include <poll.h>
+
+#include "egress/gate.h"
+#include "jail/outlet.h"
+#include "warden/witness.h"
+
+#define DOOR_STOCK   32
+#define DOOR_PENDING OUTLET_HELD_MAX
+#define DOOR_RECENT  64
+#define DOOR_FDS     3
+
+struct door {
+	int channel;             /* to the keeper; -EBADF: there is no door */
+	int datagrams, listener; /* the resolver's, until there is a gate */
+	struct gate *gate;
+	struct witness *witness;
+	int stock[2][DOOR_STOCK]; /* sockets of the sandbox's network: IPv4, IPv6 */
+	size_t stocked[2];
+	struct outlet_answer pending[DOOR_PENDING]; /* that the channel had no room for */
+	size_t pending_count;
+	struct {
+		pid_t pid;
+		uint32_t exec;
+	} recent[DOOR_RECENT]; /* who asked last */
+	size_t next_recent;
+	bool failed; /* no gate could be made, in words */
+};
+
+#define DOOR_NONE ((struct door){ .channel = -EBADF, .datagrams = -EBADF, .listener = -EBADF })
+
+/* Before the keeper is forked; its end of the channel is in ret_theirs. */
+[[nodiscard]] int door_open(struct witness *witness, struct door *ret_door, int *ret_theirs,
+			    struct err *err);
+
+/* What to wait for, DOOR_FDS at most, and how long (-1: for ever); then door_poll(). */
+size_t door_fds(const struct door *door, struct pollfd fds[static DOOR_FDS]);
+int door_timeout(const struct door *door);
+void door_poll(struct door *door, const struct pollfd *fds, size_t count);
+
+void door_done(struct door *door);
+
+#endif

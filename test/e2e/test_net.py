@@ -1,0 +1,218 @@
+"""The gate: real programs through it, and what they may not reach, seen from the other end of the wire."""
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "egress"))
+import internet  # noqa: E402
+from world import World  # noqa: E402
+
+pytestmark = pytest.mark.tier("container")
+
+
+@pytest.fixture(scope="session")
+def world():
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make a network that both users can be in")
+    folder = tempfile.mkdtemp(prefix="brig-net-", dir="/var/tmp")
+    os.chmod(folder, 0o755)
+    made = World(folder, is_root=True)
+    try:
+        if not made.works:
+            pytest.skip(f"needs network namespaces: {made.why()}")
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Net:
+    def __init__(self, brig, world):
+        self.brig, self.world = brig, world
+        brig.outer = world.shell()
+        brig.who.write(brig.work / "ca.pem", (world.dir / "crt.pem").read_text())
+        world.ask("reset")
+
+    def allow(self, *rules):
+        return [word for rule in rules for word in ("--allow-net", rule)]
+
+    def run(self, rules, *command, **options):
+        return self.brig.run(*self.allow(*rules), "--", *command, **options)
+
+    def json(self, rules, *command, **options):
+        return self.brig.json(*self.allow(*rules), "--", *command, **options)
+
+    def reached(self):
+        """Where packets went, DNS to the host's own server aside."""
+        return {tuple(key.split(" ")[1:]) for key in self.world.ask("look")["packets"]} - {("93.184.216.1", "53")}
+
+    def queries(self):
+        return {name for name, _ in self.world.ask("look")["queries"]}
+
+
+@pytest.fixture
+def net(brig, world):
+    return Net(brig, world)
+
+
+WEB = (internet.HOST, "80")
+TLS = (internet.HOST, "443")
+
+PROGRAMS = {
+    "curl": ("good.test:80", ["curl", "-sS", "-m", "20", "http://good.test/512"], WEB),
+    "curl tls": ("good.test:443", ["curl", "-sS", "-m", "20", "--cacert", "ca.pem", "https://good.test/512"], TLS),
+    "wget": ("good.test:80", ["wget", "-q", "-T", "20", "-O", "-", "http://good.test/512"], WEB),
+    "urllib": ("good.test:80", ["python3", "-c", "import urllib.request as u, sys; sys.stdout.buffer.write(u.urlopen('http://good.test/512').read())"], WEB),
+    "asyncio": ("good.test:80", ["python3", "-c", """
+import asyncio, sys
+async def main():
+    r, w = await asyncio.open_connection("good.test", 80)
+    w.write(b"GET /512 HTTP/1.1\\r\\nHost: good.test\\r\\n\\r\\n")
+    data = await r.read()
+    sys.stdout.buffer.write(data.split(b"\\r\\n\\r\\n", 1)[1])
+asyncio.run(main())"""], WEB),
+    "node": ("good.test:80", ["node", "-e", "fetch('http://good.test/512').then(r => r.arrayBuffer()).then(b => process.stdout.write(Buffer.from(b)))"], WEB),
+    "wildcard": ("*.wild.test:80", ["curl", "-sS", "-m", "20", "http://x.wild.test/512"], WEB),
+    "by address": (f"{internet.HOST}/32:80", ["curl", "-sS", "-m", "20", f"http://{internet.HOST}/512"], WEB),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_reaches_what_is_allowed(net, name):
+    rule, command, place = PROGRAMS[name]
+    if not shutil.which(command[0]):
+        pytest.skip(f"{command[0]} is not installed")
+    done = net.run([rule], *command)
+    assert done.code == 0 and len(done.out) == 512, done
+    assert net.reached() == {place}
+
+
+def test_without_a_rule_nothing_is_asked_and_nothing_leaves(net):
+    """No packet, no query; the result says what was tried and what would allow it."""
+    result = net.json([], "curl", "-sS", "-m", "20", "http://good.test/")
+    assert result["exit_code"] == 6
+    said = [d for d in result["denials"] if d["action"] == "resolve"]
+    assert said and said[0]["object"].startswith("good.test") and "--allow-net good.test:" in said[0]["allow_with"]
+    assert net.reached() == set() and net.queries() == set()
+
+
+@pytest.mark.parametrize("target", ["169.254.169.254:80", "127.0.0.1:80", "10.0.0.1:80", "93.184.216.35:80", "[::ffff:169.254.169.254]:80",
+                                    "[2002:a9fe:a9fe::]:80", "[64:ff9b::a9fe:a9fe]:80", "93.184.216.2:80", "100.100.100.200:80"])
+def test_addresses_that_no_rule_names_stay_out_of_reach(net, target):
+    """At once, by an errno; loopback is the sandbox's own, where nobody listens."""
+    result = net.json(["good.test:80", "*.wild.test:*"], "curl", "-sS", "-m", "20", "-g", f"http://{target}/")
+    assert result["exit_code"] == 7, result
+    assert net.reached() == set()
+    if not target.startswith("127."):
+        assert [d for d in result["denials"] if d["action"] == "connect"], result["denials"]
+
+
+@pytest.mark.parametrize("name", ["rebind.test", "denied.wild.test", "wild.test", "unknown.test"])
+def test_names_that_lead_astray(net, name):
+    done = net.run(["rebind.test:80", "*.wild.test:80"], "--", "true")
+    result = net.brig.json("--deny-net", "denied.wild.test:*", *net.allow("rebind.test:80", "*.wild.test:80"), "--", "curl", "-sS", "-m", "20", f"http://{name}/")
+    assert done.code == 0 and result["exit_code"] == 6, result
+    assert net.reached() == set()
+
+
+def test_the_wrong_name_in_the_first_bytes_is_reset(net):
+    """The address is right, but what is asked there is another's."""
+    http = net.json(["good.test:80"], "curl", "-sS", "-m", "20", "-H", "Host: other.test", "http://good.test/512")
+    assert http["exit_code"] != 0 and http["stdout"] == ""
+    tls = net.json(["good.test:443"], "curl", "-sSk", "-m", "20", "--connect-to", "other.test:443:good.test:443", "https://other.test/512")
+    assert tls["exit_code"] != 0 and tls["stdout"] == ""
+    plain = net.json(["good.test:7001"], "python3", "-c", "import socket; s=socket.create_connection(('good.test',7001)); s.settimeout(9); s.sendall(b'SSH-2.0-x\\r\\n'); print(s.recv(9)); print(s.recv(99))")
+    assert plain["exit_code"] != 0 or "SSH-2.0" not in plain["stdout"]
+    for result in (http, tls, plain):
+        assert [d for d in result["denials"] if d["action"] == "first bytes"], result["denials"]
+
+
+def test_raw_is_any_protocol(net):
+    done = net.run(["good.test:7001 raw"], "python3", "-c", "import socket; s=socket.create_connection(('good.test',7001)); f=s.makefile('rwb'); print(f.readline()); f.write(b'hello\\n'); f.flush(); print(f.readline())")
+    assert done.text.split() == ["b'welcome\\n'", "b'hello\\n'"], done
+
+
+def test_a_refused_port_and_a_dead_name_fail_at_once(net):
+    done = net.run(["good.test:81", "nothing.test:80"], "python3", "-c", """
+import socket
+for name, port in ("good.test", 81), ("nothing.test", 80):
+    try: socket.create_connection((name, port), 20)
+    except OSError as e: print(type(e).__name__)""")
+    assert done.text.split() == ["ConnectionRefusedError", "gaierror"], done
+
+
+def test_many_connections_and_large_transfers(net):
+    code = """
+import concurrent.futures, hashlib, urllib.request as u
+def get(i): return len(u.urlopen("http://good.test/65536", timeout=60).read())
+with concurrent.futures.ThreadPoolExecutor(50) as pool: print(sum(pool.map(get, range(200))))
+data = bytes(range(256)) * 80000
+print(u.urlopen(u.Request("http://good.test/x", data, method="PUT"), timeout=60).read().decode() == hashlib.sha256(data).hexdigest())
+print(hashlib.sha256(u.urlopen("http://good.test/33554432", timeout=60).read()).hexdigest())"""
+    done = net.run(["good.test:80"], "python3", "-c", code)
+    import hashlib
+    assert done.text.split() == [str(200 * 65536), "True", hashlib.sha256(internet.BLOCK * 32).hexdigest()], done
+
+
+def test_epoll_dup_and_half_close(net):
+    code = """
+import hashlib, os, select, socket
+s = socket.socket(); s.setblocking(False)
+e = select.epoll(); e.register(s, select.EPOLLOUT)
+copy = s.dup()
+assert s.connect_ex((socket.gethostbyname("good.test"), 7002)) == 115
+assert e.poll(20)
+assert s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+copy.setblocking(True); copy.sendall(b"x" * 100000); copy.shutdown(socket.SHUT_WR)
+s.setblocking(True); answer = b""
+while block := s.recv(999): answer += block
+print(answer.decode() == hashlib.sha256(b"x" * 100000).hexdigest())"""
+    done = net.run(["good.test:7002 raw"], "python3", "-c", code)
+    assert done.text == "True\n", done
+
+
+def test_a_signal_interrupts_a_connect_that_waits(net):
+    code = """
+import signal, socket, time
+def late(*a): raise SystemExit(7)
+signal.signal(signal.SIGALRM, late); signal.alarm(1)
+start = time.monotonic()
+try: socket.create_connection(("silent.test", 80))
+finally: print(time.monotonic() - start < 10)"""
+    done = net.run(["silent.test:80"], "python3", "-c", code)
+    assert (done.code, done.text) == (7, "True\n"), done
+
+
+def test_other_ways_out_are_closed(net):
+    """UDP beyond names, ICMP, raw sockets: nothing reaches the wire."""
+    code = """
+import socket
+def tried(f):
+    try: f(); print("sent")
+    except OSError as e: print("refused")
+def udp():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b"x", ("93.184.216.34", 53)); s.connect(("93.184.216.34", 9)); s.send(b"x")
+tried(udp)
+tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP))
+tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP))
+tried(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))"""
+    done = net.run(["good.test:80"], "python3", "-c", code)
+    assert done.text.split() == ["refused"] * 4, done
+    assert net.reached() == set()
+
+
+def test_the_events_tell_of_names_and_connections(net):
+    net.run(["good.test:80"], "curl", "-sS", "-m", "20", "http://good.test/512")
+    done = net.brig("events", "--json")
+    events = [json.loads(line) for line in done.text.splitlines()]
+    kinds = {(e["kind"], e["action"], e["verdict"]) for e in events}
+    assert ("dns", "resolve", "allow") in kinds and ("net", "connect", "allow") in kinds, kinds
+    connect = next(e for e in events if e["action"] == "connect" and e["object"].endswith(":80"))
+    assert connect["rule"]["key"] == "net.allow" and connect["pid"] > 0
+    assert net.brig("events", "verify").code == 0
