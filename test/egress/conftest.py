@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-import internet
-
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BRIG_BUILD", ROOT / "build-test")) / "test" / "egress"
 PYTHON = "/usr/bin/python3"
@@ -38,7 +36,6 @@ in_far ip link set lo up
 for i in 1 34 35; do in_far ip addr add 93.184.216.$i/24 dev far; done
 in_far ip -6 addr add 2600:1::34/64 dev far nodad
 in_far ip link set far up
-mac=$(in_far cat /sys/class/net/far/address || true)
 mac=$(in_far ip -o link show far | sed 's/.*ether \\([^ ]*\\).*/\\1/')
 ip neigh replace 93.184.216.99 lladdr $mac dev wire nud permanent
 ip -6 neigh replace 2600:1::dead lladdr $mac dev wire nud permanent
@@ -86,6 +83,14 @@ class World:
             answer += block
         client.close()
         return json.loads(answer)
+
+    def quiet(self):
+        """Waits until nothing of an earlier test is on the wire any more, and forgets it."""
+        for _ in range(100):
+            self.ask("reset")
+            if not self.ask("look")["packets"]:
+                return
+        raise AssertionError("an earlier test still sends")
 
     def shell(self, *command):
         """A command on "the host", outside any gate."""
@@ -135,7 +140,7 @@ def gate(world, request):
         policy, events = world.dir / "policy.yaml", world.dir / "events"
         policy.write_text("version: 1\nnet:\n  allow: %s\n  deny: %s\n" % (json.dumps(list(allow)), json.dumps(list(deny))))
         events.write_text("")
-        world.ask("reset")
+        world.quiet()
         process = subprocess.run(
             world.shell(BUILD / "gate_driver", request.param, policy, world.dir / "resolv.conf", events, *options, "--",
                         *command), capture_output=True, text=True, timeout=timeout)
