@@ -63,7 +63,16 @@ static int disconnect(struct gate *gate, const struct gate_attempt *attempt, uin
 	return connect(attempt->socket, &nobody, sizeof(nobody)) < 0 ? -errno : 0;
 }
 
-/* Does this address belong to the sandbox's own network? */
+static bool is_loopback6(const unsigned char ip[ADDRESS_BYTES])
+{
+	return memcmp(ip, &in6addr_loopback, ADDRESS_BYTES) == 0 ||
+	       memcmp(ip, &in6addr_any, ADDRESS_BYTES) == 0;
+}
+
+/*
+ * Does this address belong to the sandbox's own network? An IPv6 address that only hides a loopback
+ * one does not: it is judged as any other.
+ */
 static bool is_inside(const struct gate *gate, const struct address *address)
 {
 	const struct address_list *inside = &gate->request.inside;
@@ -71,7 +80,10 @@ static bool is_inside(const struct gate *gate, const struct address *address)
 
 	if (!gate->request.is_inside)
 		return false;
-	return class == ADDRESS_LOOPBACK || class == ADDRESS_UNSPECIFIED || class == ADDRESS_OWN;
+	if (class == ADDRESS_OWN)
+		return true;
+	return (class == ADDRESS_LOOPBACK || class == ADDRESS_UNSPECIFIED) &&
+	       (address_is_ipv4(address->ip) || is_loopback6(address->ip));
 }
 
 static void target_of(const struct address *address, int domain, union sock_address *ret_target)

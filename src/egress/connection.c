@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/fd.h"
 
 #define MEETING_MS     10000 /* B and A are on one machine: they meet at once or never */
-#define KEEP_LOCAL_S   60    /* finds out that a caller is gone for good, not only half closed */
+#define PATIENCE_MAX_S 86400
+#define KEEP_LOCAL_S   60 /* finds out that a caller is gone for good, not only half closed */
 #define KEEP_REMOTE_S  300
 #define BOTH_WAYS_EDGE (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
@@ -408,20 +410,41 @@ static int start_dial(struct gate *gate, struct connection *connection)
 	return watch_socket(gate, connection, connection->remote, WATCH_REMOTE);
 }
 
+/* The caller goes on without the outcome, and learns of it by polling. */
+static int park_caller(struct gate *gate, struct connection *connection)
+{
+	int r = park_enter(&gate->park, connection->caller,
+			   !address_is_ipv4(connection->address.ip), &connection->parked);
+
+	if (r < 0)
+		return r;
+	connection->is_parked = true;
+	connection_answer(gate, connection, -EINPROGRESS);
+	return 0;
+}
+
+/* How long a caller that waits wants to wait at most: SO_SNDTIMEO. */
+static uint64_t patience(int caller)
+{
+	struct timeval limit = { 0 };
+	socklen_t len = sizeof(limit);
+
+	if (getsockopt(caller, SOL_SOCKET, SO_SNDTIMEO, &limit, &len) < 0 || limit.tv_sec < 0 ||
+	    limit.tv_sec > PATIENCE_MAX_S || (limit.tv_sec == 0 && limit.tv_usec == 0))
+		return NO_DEADLINE;
+	return (uint64_t)limit.tv_sec * 1000 + (uint64_t)limit.tv_usec / 1000;
+}
+
 void connection_dial(struct gate *gate, struct connection *connection)
 {
 	int flags = fcntl(connection->caller, F_GETFL), r;
 
 	r = flags < 0 ? -errno : start_dial(gate, connection);
 	/* The dial's own end is an event of R, at once if it is connected already. */
-	if (r == 0 && (flags & O_NONBLOCK)) {
-		r = park_enter(&gate->park, connection->caller,
-			       !address_is_ipv4(connection->address.ip), &connection->parked);
-		if (r == 0) {
-			connection->is_parked = true;
-			connection_answer(gate, connection, -EINPROGRESS);
-		}
-	}
+	if (r == 0 && (flags & O_NONBLOCK))
+		r = park_caller(gate, connection);
+	else if (r == 0)
+		set_deadline(gate, connection, patience(connection->caller));
 	if (r < 0)
 		connection_end(gate, connection, r);
 }
@@ -460,9 +483,16 @@ void connection_turn(struct gate *gate, struct connection *connection)
 
 void connection_expired(struct gate *gate, struct connection *connection)
 {
-	if (connection->phase == PHASE_RELAY && connection->relay.is_held)
+	int r = -ETIMEDOUT;
+
+	connection->deadline = NO_DEADLINE;
+	if (connection->phase == PHASE_RELAY) {
 		refuse_first_in_words(gate, connection,
 				      "the client did not say whom it wants to talk to in time");
-	else
-		connection_end(gate, connection, -ETIMEDOUT);
+		return;
+	}
+	if (connection->phase == PHASE_DIALLING)
+		r = park_caller(gate, connection);
+	if (r < 0)
+		connection_end(gate, connection, r);
 }

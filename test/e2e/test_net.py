@@ -35,9 +35,9 @@ def world():
 class Net:
     def __init__(self, brig, world):
         self.brig, self.world = brig, world
-        brig.outer = world.shell()
+        brig.outer = world.shell(work=brig.work)
         brig.who.write(brig.work / "ca.pem", (world.dir / "crt.pem").read_text())
-        world.ask("reset")
+        world.quiet()
 
     def allow(self, *rules):
         return [word for rule in rules for word in ("--allow-net", rule)]
@@ -115,9 +115,8 @@ def test_addresses_that_no_rule_names_stay_out_of_reach(net, target):
 
 @pytest.mark.parametrize("name", ["rebind.test", "denied.wild.test", "wild.test", "unknown.test"])
 def test_names_that_lead_astray(net, name):
-    done = net.run(["rebind.test:80", "*.wild.test:80"], "--", "true")
     result = net.brig.json("--deny-net", "denied.wild.test:*", *net.allow("rebind.test:80", "*.wild.test:80"), "--", "curl", "-sS", "-m", "20", f"http://{name}/")
-    assert done.code == 0 and result["exit_code"] == 6, result
+    assert result["exit_code"] == 6, result
     assert net.reached() == set()
 
 
@@ -142,7 +141,7 @@ def test_a_refused_port_and_a_dead_name_fail_at_once(net):
     done = net.run(["good.test:81", "nothing.test:80"], "python3", "-c", """
 import socket
 for name, port in ("good.test", 81), ("nothing.test", 80):
-    try: socket.create_connection((name, port), 20)
+    try: socket.create_connection((name, port))
     except OSError as e: print(type(e).__name__)""")
     assert done.text.split() == ["ConnectionRefusedError", "gaierror"], done
 

@@ -12,6 +12,8 @@ import pytest
 from world import PYTHON, ROOT, World
 
 BUILD = Path(os.environ.get("BRIG_BUILD", ROOT / "build-test")) / "test" / "egress"
+
+
 @pytest.fixture(scope="session")
 def world():
     folder = tempfile.mkdtemp(prefix="brig-gate-", dir="/var/tmp")
@@ -48,7 +50,7 @@ def gate(world, request):
         policy, events = world.dir / "policy.yaml", world.dir / "events"
         policy.write_text("version: 1\nnet:\n  allow: %s\n  deny: %s\n" % (json.dumps(list(allow)), json.dumps(list(deny))))
         events.write_text("")
-        world.ask("reset")
+        world.quiet()
         process = subprocess.run(
             world.shell(BUILD / "gate_driver", request.param, policy, world.dir / "resolv.conf", events, *options, "--",
                         *command), capture_output=True, text=True, timeout=timeout)

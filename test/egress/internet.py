@@ -8,7 +8,6 @@ every packet which arrives on INTERFACE. CONTROL is a UNIX socket: one word in, 
 
 import hashlib
 import json
-import os
 import socket
 import socketserver
 import ssl

@@ -78,7 +78,7 @@ for target in TARGETS:
         print(target, e)
 """
     targets = ["93.184.216.34", "169.254.169.254", "10.0.0.1", "192.168.0.1", "93.184.216.2", "8.8.8.8", "2600:1::34",
-               "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "fe80::1", "fd00:ec2::254", "2002:a9fe:a9fe::1"]
+               "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "2002:7f00:1::1", "fe80::1", "fd00:ec2::254", "2002:a9fe:a9fe::1"]
     if gate.tier == "process":
         targets += ["127.0.0.1", "::1", "0.0.0.0", "::ffff:127.0.0.1"]
     result = ok(gate.python([HTTP], code.replace("TARGETS", repr(targets))))
@@ -221,6 +221,17 @@ print("pending")
 os._exit(0)"""))
     assert result.out.strip() == "pending"
     only(result, (internet.DEAD, 80))
+
+
+def test_a_caller_with_little_patience(gate):
+    result = ok(gate.python(["silent.test:80"], """
+import errno, socket, struct, time
+target = socket.getaddrinfo("silent.test", 80, type=socket.SOCK_STREAM)[0][4]
+s = socket.socket()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 300000))
+start = time.monotonic()
+print(errno.errorcode[s.connect_ex(target)], 0.2 < time.monotonic() - start < 10)"""))
+    assert result.out.split() == ["EINPROGRESS", "True"]
 
 
 def test_happy_eyeballs(gate):

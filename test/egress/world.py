@@ -57,8 +57,9 @@ class World:
         script = SETUP.format(dir=self.dir, python=PYTHON, here=Path(__file__).parent)
         self.log = open(self.dir / "log", "w")
         self.process = subprocess.Popen(
-            ["unshare", *([] if is_root else ["--user", "--map-root-user"]), "--net", "--mount", "--pid", "--fork",
-             "--kill-child", "--mount-proc", "sh", "-c", script], stdout=self.log, stderr=self.log)
+            ["unshare", "--net", "--mount", "--fork", "--kill-child",
+             *([] if is_root else ["--user", "--map-root-user", "--pid", "--mount-proc"]), "sh", "-c", script],
+            stdout=self.log, stderr=self.log, start_new_session=True)
         for _ in range(500):
             if (self.dir / "ready").exists() or self.process.poll() is not None:
                 break
@@ -82,14 +83,23 @@ class World:
         client.close()
         return json.loads(answer)
 
-    def shell(self, *command):
+    def quiet(self):
+        """Waits until nothing of an earlier test is on the wire any more, and forgets it."""
+        for _ in range(100):
+            self.ask("reset")
+            if not self.ask("look")["packets"]:
+                return
+        raise AssertionError("an earlier test still sends")
+
+    def shell(self, *command, work=None):
         """A command on "the host", outside any gate."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         more = [*self.spaces, "--pid", "--preserve-credentials"] if self.spaces else []
+        more += [f"--wdns={work}"] if work else []
         return ["nsenter", "--target", children[0], "--net", "--mount", *more, *map(str, command)]
 
     def end(self):
-        self.process.send_signal(signal.SIGKILL)
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.log.close()
 

@@ -204,11 +204,11 @@ static void no_more_than_the_limit(void **state)
 	assert_int_equal(scene->error, EAGAIN);
 	work(scene, 20);
 	assert_int_equal(scene->answers, 6);
-	for (int i = 0; i < 6; i++)
-		close(fds[i]);
 	/* Silent ones end by themselves, and there is room again. */
 	work(scene, 100);
 	assert_int_equal(scene->ends, 4);
+	for (int i = 0; i < 6; i++)
+		close(fds[i]);
 	fds[0] = attempt(scene, 0, 9);
 	work(scene, 20);
 	assert_int_equal(scene->error, 0);
