@@ -115,7 +115,7 @@ const struct verb verb_events = {
 		"moved; it exits with 1 then. A warden that was killed leaves a stream that is "
 		"interrupted, which is not a break. schema prints the JSON Schema of an event.\n\n"
 		"The streams are in $XDG_STATE_HOME/brig, else ~/.local/state/brig, for root in "
-		"/var/lib/brig. When there are more than 128, the oldest are removed, never one "
+		"/var/lib/brig. When there are more than 1000, the oldest are removed, never one "
 		"of a sandbox that runs.",
 	.example = "brig events --denied\nbrig events k3x --follow\nbrig events list\nbrig events "
 		   "verify",

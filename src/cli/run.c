@@ -11,8 +11,10 @@
 #include "cli/cli.h"
 #include "data/schema.h"
 #include "tier/tier.h"
+#include "trace/home.h"
 #include "warden/warden.h"
 
+#define PRINTED_DENIALS 10
 #define OPERATOR_POLICY "/etc/brig/policy.yaml"
 #define PROJECT_POLICY  ".brig.yaml"
 #define DEFAULT_POLICY  "base"
@@ -153,6 +155,26 @@ static int narrow_by_file(struct policy *policy, const char *path, const struct 
 	return r;
 }
 
+/*
+ * Where the events of sandboxes lie is nothing for a sandbox, however wide its rules are: it could
+ * forge what was recorded of it. Made now, so that there is something to hide.
+ */
+static int hide_state(struct policy *policy, const struct policy_env *env, struct err *err)
+{
+	const struct path_rule *rule;
+	char path[PATH_MAX];
+	int r = trace_home_path(path, NULL);
+
+	/* Without a place for it there is nothing to hide; who needs one is told later. */
+	if (r < 0 || policy_path_access(&policy->fs, path, &rule) == ACCESS_NONE)
+		return 0;
+	r = trace_home_open(NULL, true, err);
+	if (r < 0)
+		return policy->record == RECORD_OFF ? 0 : r;
+	close(r);
+	return policy_set_flag(policy, "deny", path, env, err);
+}
+
 static int load_policy(const struct run *run, const struct policy_env *env,
 		       struct policy *ret_policy, struct err *err)
 {
@@ -166,6 +188,7 @@ static int load_policy(const struct run *run, const struct policy_env *env,
 	r = r < 0 ? r : narrow_by_file(&policy, OPERATOR_POLICY, env, err);
 	r = r < 0 ? r : narrow_by_file(&policy, "./" PROJECT_POLICY, env, err);
 	r = r < 0 ? r : policy_check_built(&policy, err);
+	r = r < 0 ? r : hide_state(&policy, env, err);
 	if (r < 0) {
 		policy_done(&policy);
 		return err->code ? r : err_errno(err, r, "policy");
@@ -186,8 +209,55 @@ static void print_report(const struct tier *tier, const char *why, const struct 
 	}
 }
 
+/* What every program of a C library, or every runtime, looks for, and does well without. */
+static bool is_usual(const struct denial *d)
+{
+	static const char *const trees[] = { "/etc/host.conf",
+					     "/etc/ld.so.preload",
+					     "/etc/gai.conf",
+					     "/etc/nsswitch.conf",
+					     "/sys",
+					     "/run",
+					     "/var/run",
+					     "/var/lib/sss",
+					     "/dev" };
+
+	if (!str_equal(d->action, "read") || d->rule_source[0])
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++)
+		if (path_is_below(d->object, trees[i]))
+			return true;
+	return false;
+}
+
+/* One short line for each, for a person or a model to act on. */
+static void print_denials(const struct result *result)
+{
+	uint64_t printed = 0, more = result->denials_left_out;
+	char object[sizeof(result->denials[0].object)];
+
+	for (size_t i = 0; i < result->denial_count; i++) {
+		const struct denial *d = &result->denials[i];
+
+		if (is_usual(d))
+			continue;
+		if (printed == PRINTED_DENIALS) {
+			more++;
+			continue;
+		}
+		printed++;
+		snprintf(object, sizeof(object), "%s", d->object);
+		str_make_printable(object);
+		fprintf(stderr, "brig: refused: %s %s: %s%s%s\n", d->action, object, d->reason,
+			d->allow_with[0] ? "; allow with " : "", d->allow_with);
+	}
+	if (more > 0)
+		fprintf(stderr, "brig: refused: %llu more (brig events %s --denied)\n",
+			(unsigned long long)more, result->sandbox);
+}
+
 /* Said on standard error when the end was not the program's own doing, unless --json says it. */
-static void print_reason(const struct result *result)
+static void print_reason(const struct result *result, bool with_denials)
 {
 	static const char *const texts[REASON_COUNT] = {
 		[REASON_TIMEOUT] = "ended at its time limit (wall)",
@@ -202,9 +272,8 @@ static void print_reason(const struct result *result)
 
 	if (texts[result->reason])
 		fprintf(stderr, "brig: the sandbox %s\n", texts[result->reason]);
-	for (size_t i = 0; i < result->denial_count; i++)
-		if (str_equal(result->denials[i].action, "syscall"))
-			fprintf(stderr, "brig: refused: %s\n", result->denials[i].object);
+	if (with_denials)
+		print_denials(result);
 }
 
 /* What --dry-run --json prints. */
@@ -244,8 +313,9 @@ static int finish(const struct run *run, const struct result *result, const stru
 
 	if (err->code)
 		complain(err);
+	/* A command that could not be executed has been explained. */
 	if (!run->json)
-		print_reason(result);
+		print_reason(result, !err->code || result->reason == REASON_RECORD);
 	else if (result_to_node(result, &node) < 0)
 		return complain_text("out of memory");
 	r = changes_finish(&run->changes, tj, result->exit_code != 0, node, &changes);

@@ -24,7 +24,7 @@ struct record_ring {
 	_Alignas(64) char bytes[RING_SIZE];
 };
 
-_Static_assert(RECORD_TEXTS *RECORD_TEXT_MAX * 4 < RING_SIZE, "several entries always fit");
+_Static_assert((size_t)RECORD_TEXTS *RECORD_TEXT_MAX * 4 < RING_SIZE, "several entries always fit");
 
 int record_ring_new(struct record_ring **ret_ring)
 {

@@ -222,7 +222,6 @@ const struct key policy_keys[] = {
 		.flags = { { "record", NULL, "WHAT", "all, writes, denied or off" } },
 		.initial = "all",
 		.summary = "which actions become events: all, writes, denied or off",
-		.needs = "the event stream",
 	},
 	{
 		.name = "secrets",
@@ -231,7 +230,7 @@ const struct key policy_keys[] = {
 		.initial = "nothing",
 		.summary =
 			"credentials that the gate puts into requests and the sandbox never sees",
-		.needs = "the egress gate",
+		.needs = "injection at the gate",
 	},
 	{
 		.name = "output.strip",

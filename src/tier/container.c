@@ -624,7 +624,12 @@ static void report_walls(const struct facts *facts, const struct view_result *vi
 	report_add(report, "syscalls", "seccomp", "default deny, %u allowed", tj->filter.allowed);
 	report_add(report, "modes", nested ? "seccomp" : "seccomp notification",
 		   "no setuid or setgid files%s", nested ? ", nor setgid folders" : "");
-	report_add(report, "network", "net namespace", "loopback of its own, no way out");
+	if (request->policy->net_allow.count > 0)
+		report_add(report, "network", "net namespace and gate",
+			   "loopback of its own; %zu rules to connect, %zu to refuse",
+			   request->policy->net_allow.count, request->policy->net_deny.count);
+	else
+		report_add(report, "network", "net namespace", "loopback of its own, no way out");
 	report_add(report, "privileges", "no_new_privs", "no capabilities, no setuid");
 	report_add(report, "descriptors", "close_range", "0, 1, 2");
 	report_add(report, "core dumps", "rlimit", "none");

@@ -32,6 +32,13 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 	tj->pass = 0;
 }
 
+static const char *const record_words[] = {
+	[RECORD_OFF] = "nothing",
+	[RECORD_DENIED] = "refused calls and connections",
+	[RECORD_WRITES] = "refused calls, connections, programs, changes of files",
+	[RECORD_ALL] = "refused calls, connections, programs, every open of a file",
+};
+
 int tier_record(const struct tier_request *request, struct tier_jail *tj, struct filter_spec *spec,
 		struct err *err)
 {
@@ -42,6 +49,7 @@ int tier_record(const struct tier_request *request, struct tier_jail *tj, struct
 			return err_errno(err, -errno, "cannot get random numbers");
 	spec->record = tj->record;
 	spec->pass = tj->pass;
+	report_add(&tj->report, "record", "seccomp notification", "%s", record_words[tj->record]);
 	return 0;
 }
 

@@ -73,6 +73,9 @@ struct view_result {
 /* Whether every container has a path of its own, whatever the rules say: /dev, /proc, devices. */
 bool view_has_own(const char *path);
 
+/* Whether a file is made up where the system is the host's: /etc/hosts and its like. */
+bool view_makes_up(const char *path);
+
 /* Adds everything to the plan, or says which rule cannot be shown. */
 [[nodiscard]] int view_plan(const struct view_request *request, struct plan *plan,
 			    struct view_result *ret_result, struct err *err);

@@ -41,7 +41,7 @@
 #include "trace/event.h"
 
 #define TRACE_DELAY_MS 100
-#define TRACE_KEEP     128 /* streams that stay */
+#define TRACE_KEEP     1000 /* streams that stay */
 
 /* 0 stands for the default. */
 struct trace_limits {
@@ -82,6 +82,9 @@ void trace_free(struct trace *trace);
  * when there is nothing to do, and some milliseconds once in a while. home as in the request.
  */
 [[nodiscard]] int trace_tidy(const char *home, unsigned int keep);
+
+/* Whether that has something to do, without looking far. */
+bool trace_is_untidy(const char *home, unsigned int keep);
 
 static inline void trace_freep(struct trace **trace)
 {

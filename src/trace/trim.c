@@ -126,16 +126,23 @@ void trace_trim(int home, unsigned int keep)
 		remove_stream(home, list[i].id);
 }
 
-int trace_tidy(const char *path, unsigned int keep)
+bool trace_is_untidy(const char *path, unsigned int keep)
 {
 	_cleanup_close_ int home = trace_home_open(path, false, NULL);
-	unsigned long count;
+	unsigned long count = home < 0 ? 1 : trace_trim_count(home);
 
+	return count == 0 || count > (keep ? keep : TRACE_KEEP);
+}
+
+int trace_tidy(const char *path, unsigned int keep)
+{
+	_cleanup_close_ int home = -EBADF;
+
+	if (!trace_is_untidy(path, keep))
+		return 0;
+	home = trace_home_open(path, false, NULL);
 	if (home < 0)
 		return home == -ENOENT ? 0 : home;
-	keep = keep ? keep : TRACE_KEEP;
-	count = trace_trim_count(home);
-	if (count == 0 || count > keep)
-		trace_trim(home, keep);
+	trace_trim(home, keep ? keep : TRACE_KEEP);
 	return 0;
 }

@@ -28,9 +28,10 @@
 #define GRACE_MS 400 /* between the signal that a program expects and the end of everything */
 #define OVERDUE_MS \
 	3000 /* for the keeper to finish after it was told to kill; then we do it ourselves */
-#define DRAIN_MS    1000 /* for output that a slow reader has not taken when all is over */
-#define SIGNAL_BASE 128
-#define KILL_CPUS   64000 /* thousandths: as good as no limit */
+#define DRAIN_MS          1000 /* for output that a slow reader has not taken when all is over */
+#define SIGNAL_BASE       128
+#define EXIT_NOT_RECORDED 125
+#define KILL_CPUS         64000 /* thousandths: as good as no limit */
 
 enum phase { PHASE_RUNNING, PHASE_ENDING, PHASE_KILLED, PHASE_FINISHED };
 
@@ -98,6 +99,8 @@ static int open_signals(struct warden *w, struct err *err)
 	}
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
+	/* A limit on the size of files is an error of the write to the record, not our end. */
+	signal(SIGXFSZ, SIG_IGN);
 	/* We may write to the terminal from the background, as the program could without brig. */
 	signal(SIGTTOU, SIG_IGN);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
@@ -730,19 +733,25 @@ static int open_stream(struct warden *w, struct err *err)
 	return r;
 }
 
-static int close_stream(struct warden *w, struct err *err)
+/* A record that is not whole is told, and is never a success. */
+static void close_stream(struct warden *w, struct err *err)
 {
 	struct trace *trace = w->witness.trace;
 	int r = w->witness.failure;
 
 	w->witness.trace = NULL;
 	if (!trace)
-		return 0;
+		return;
 	if (r < 0)
 		trace_free(trace);
 	else
 		r = trace_close(trace, reason_names[w->result->reason], w->result->exit_code);
-	return r < 0 ? err_errno(err, r, "the record of the sandbox could not be written") : 0;
+	if (r == 0)
+		return;
+	w->result->reason = REASON_RECORD;
+	if (w->result->exit_code == 0)
+		w->result->exit_code = EXIT_NOT_RECORDED;
+	err_errno(err, r, "the record of the sandbox could not be written");
 }
 
 /* From the first open descriptor to the last process. The jail was prepared. */
@@ -779,7 +788,9 @@ static int run_prepared(struct warden *w, struct err *err)
 	else
 		find_exit_code(w);
 	find_denials(w->result);
-	return r < 0 ? r : close_stream(w, err);
+	if (r == 0)
+		close_stream(w, err);
+	return r;
 }
 
 static void warden_close(struct warden *w)
@@ -902,9 +913,29 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 	return r;
 }
 
+/* Old streams are removed when nobody waits for us any more. */
+static bool tidy_streams(void)
+{
+	pid_t pid;
+
+	if (!trace_is_untidy(NULL, 0))
+		return false;
+	pid = fork();
+	if (pid != 0)
+		return pid > 0;
+	/* Nothing of the caller's stays open: somebody may wait for the end of a pipe. */
+	setsid();
+	fd_close_others(NULL, 0);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	(void)!trace_tidy(NULL, 0);
+	_exit(0);
+}
+
 void warden_leave(struct tier_jail *tj)
 {
-	bool has_left = tj->jail.ids.first && !init_reaps();
+	bool is_tidying = tj->record != RECORD_OFF && tidy_streams();
+	bool has_left = (tj->jail.ids.first || is_tidying) && !init_reaps();
 
 	tier_jail_done(tj);
 	/* Who mapped ids, and the janitor: where nobody else would reap them, we have to. */

@@ -363,7 +363,8 @@ def test_privileges_are_gone(brig):
 
 @pytest.mark.tier("container")
 def test_the_network_of_a_container_leads_nowhere(brig):
-    """Sockets can be made; there is one device, loopback, and nobody of the host behind it."""
+    """Sockets can be made; there is one device, loopback, and nobody of the host behind it. 192.0.2.1 is an address of its own,
+    and a question to any name server is one to the gate's."""
     with socket.create_server(("127.0.0.1", 0)) as host, socket.create_server(("::1", 0), family=socket.AF_INET6) as six:
         code = """
 import errno, os, socket, sys
@@ -383,7 +384,7 @@ try: socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP); print(
 except OSError: pass
 """
         done = brig.python(code, host.getsockname()[1], six.getsockname()[1])
-    assert done.text.splitlines() == ["['lo']", "ECONNREFUSED", "ECONNREFUSED", *["ENETUNREACH"] * 4, "b'inside'"], done
+    assert done.text.splitlines() == ["['lo']", *["ECONNREFUSED"] * 3, "connected", "EACCES", "EACCES", "b'inside'"], done
 
 
 @pytest.mark.tier("container")

@@ -204,8 +204,8 @@ def test_explain_says_that_a_start_would_be_refused(brig):
     assert "refused" not in brig("policy", "explain", "agent").text
     brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [agent]\nisolation: process\n")
     assert "refused there" in brig("policy", "explain", "p.yaml").text
-    brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { allow: ['a.example:443'] }\n")
-    assert "egress gate" in brig("policy", "explain", "p.yaml").text
+    brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { publish: ['8080'] }\n")
+    assert "published ports" in brig("policy", "explain", "p.yaml").text
 
 
 # extends
@@ -380,13 +380,11 @@ def test_long_values_do_not_break_the_line(brig):
 
 
 @pytest.mark.parametrize("content,words", [
-    ("net: { allow: ['a.example:443'] }", "net.allow needs the egress gate"),
     ("net: { ask: ['a.example:443'] }", "net.ask needs approvals"),
-    ("net: { publish: ['8080'] }", "net.publish needs the egress gate"),
-    ("net: { inspect: true }", "net.inspect needs the egress gate"),
-    ("secrets: { T: { from: 'env:T' } }", "secrets needs the egress gate"),
+    ("net: { publish: ['8080'] }", "net.publish needs published ports"),
+    ("net: { inspect: true }", "net.inspect needs inspection at the gate"),
+    ("secrets: { T: { from: 'env:T' } }", "secrets needs injection at the gate"),
     ("tools: { t: { isolate: call } }", "tools needs tool manifests"),
-    ("record: all", "record needs the event stream"),
     ("output: { strip: [terminal] }", "output.strip needs output scanning"),
     ("output: { flag: [secret] }", "output.flag needs output scanning"),
     ("output: { max: 1M }", "output.max needs output scanning"),
@@ -407,7 +405,8 @@ def test_what_is_not_built_yet_is_refused_in_words(brig, content, words):
 
 
 @pytest.mark.parametrize("options,words", [
-    (["--allow-net", "a.example:443"], "egress gate"), (["--isolation", "vm"], "does not have the vm tier"),
+    (["--isolation", "process", "--allow-net", "a.example:443"], "needs the container tier"), (["--publish", "8080"], "published ports"),
+    (["--isolation", "vm"], "does not have the vm tier"),
     (["--isolation", "process", "--floor", "vm"], "below the policy's floor"), (["--on-deny", "ask"], "approvals"),
 ])
 def test_flags_of_later_tiers_are_refused_in_words(brig, options, words):

@@ -1,0 +1,166 @@
+"""What a sandbox tries is recorded: by the kernel's notifications, judged by the policy, written outside."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+
+def events(brig, *args):
+    return [json.loads(line) for line in brig("events", "--json", *args).text.splitlines()]
+
+
+def denials(result, action):
+    return {d["object"]: d for d in result["denials"] if d["action"] == action}
+
+
+@pytest.fixture
+def secret():
+    """A file that everybody may read, and no policy shows. Not in a folder that a container has of its own."""
+    return Path("/etc/login.defs")
+
+
+def test_every_refusal_has_its_rule_and_its_remedy(brig, secret):
+    script = f"cat {secret}; echo x > new; echo x > /usr/new; {secret}; true"
+    result = brig.json("--", "sh", "-c", script)
+    assert result["exit_code"] == 0
+    read = denials(result, "read")[str(secret)]
+    assert read["rule"] is None and read["allow_with"] == f"--allow-read {secret}" and "no rule" in read["reason"]
+    write = denials(result, "write")[str(brig.work / "new")]
+    assert write["rule"]["source"] == "base" and write["rule"]["key"] == "fs" and write["rule"]["line"] > 0
+    assert write["allow_with"] == f"--allow-write {brig.work}/new"
+    assert denials(result, "write")["/usr/new"]["rule"]["source"] == "base"
+    assert str(secret) in denials(result, "exec")
+    # What is said is true: with the remedy it works.
+    done = brig.run("--allow-read", secret, "--allow-write", brig.work, "--", "sh", "-c", f"cat {secret}; echo x > new")
+    assert (done.code, done.out, done.err) == (0, secret.read_bytes(), b"")
+
+
+def test_a_short_line_for_each_refusal(brig, secret):
+    done = brig.run("--", "sh", "-c", f"for i in 1 2 3; do cat {secret}; done 2>/dev/null")
+    lines = [line for line in done.error.splitlines() if line.startswith("brig: refused: ")]
+    assert lines == [f"brig: refused: read {secret}: no rule of the policy covers this path; allow with --allow-read {secret}"], done
+
+
+def test_calls_that_tell_of_an_attack(brig):
+    code = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for number, args in ((165, (b"none", b"/mnt", b"tmpfs", 0, 0)), (101, (16, 1, 0, 0)), (321, (0, 0, 0)), (250, (0, 0, 0)), (272, (0x10000000,))):
+    print(libc.syscall(number, *args), ctypes.get_errno())"""
+    result = brig.json("--", "python3", "-c", code)
+    assert result["stdout"].splitlines() == ["-1 1"] * 5, result["stdout"]
+    seen = denials(result, "syscall")
+    assert {"mount /mnt", "ptrace", "bpf", "keyctl", "unshare"} <= set(seen), set(seen)
+    assert seen["ptrace"]["allow_with"] == "--allow debug" and seen["bpf"]["allow_with"] == ""
+
+
+def test_a_tree_of_programs_can_be_rebuilt(brig):
+    brig.run("--", "sh", "-c", "sh -c 'cat /dev/null; true'; cat /dev/null")
+    seen = events(brig)
+    assert seen[0]["action"] == "start" and seen[-1]["action"] == "end"
+    programs = [(e["exec"], e["parent"], os.path.basename(e["object"])) for e in seen if e["kind"] == "exec"]
+    numbers = {name: (exec_id, parent) for exec_id, parent, name in programs}
+    inner = next(exec_id for exec_id, parent, name in programs if name in ("sh", "dash"))
+    cats = [(exec_id, parent) for exec_id, parent, name in programs if name == "cat"]
+    assert numbers and len({n for n, _, _ in programs}) == len(programs)
+    assert [parent for _, parent in cats] == [inner, 0], programs
+
+
+@pytest.mark.parametrize("record,kinds", [("off", None), ("denied", {"syscall"}), ("writes", {"syscall", "exec", "file"}), ("all", {"syscall", "exec", "file"})])
+def test_what_is_recorded(brig, record, kinds):
+    brig.who.mkdir(brig.work / "out", 0o777)
+    options = ["--record", record, "--allow-write", brig.work / "out", "--"]
+    result = brig.json(*options, "sh", "-c", "cat /etc/debian_version > out/f; unshare -r true; mkdir out/d; rm out/f")
+    assert [w for w in result["enforcement"] if w["name"] == "record"] or record == "off"
+    if record == "off":
+        assert result["denials"] == [] and "no sandbox has left events" in brig("events").error
+        return
+    seen = [e for e in events(brig) if e["kind"] != "sandbox"]
+    assert {e["kind"] for e in seen} == kinds, seen
+    reads = [e for e in seen if e["action"] == "read"]
+    assert bool(reads) == (record == "all")
+    if record != "denied":
+        assert {"write", "mkdir", "remove"} <= {e["action"] for e in seen}
+
+
+def test_nothing_is_lost_in_a_flood(brig):
+    """What is not in the stream is counted in it."""
+    code = "import os\nfor i in range(30000): os.close(os.open('/dev/null', os.O_RDONLY))"
+    result = brig.json("--", "python3", "-c", code)
+    assert result["exit_code"] == 0
+    seen = events(brig)
+    opened = sum(e.get("count", 1) for e in seen if e["object"] == "/dev/null")
+    dropped = sum(e.get("dropped", 0) for e in seen)
+    assert opened + dropped >= 30000 and opened > 0, (opened, dropped)
+    assert brig("events", "verify").code == 0
+
+
+def test_a_killed_brig_leaves_a_record_that_verifies(brig):
+    process = brig.start("run", "--", "sh", "-c", "cat /etc/debian_version; sleep 1000")
+    process.stdout.readline()
+    time.sleep(0.3)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    done = brig("events", "verify")
+    assert done.code == 0, done
+    assert [e for e in events(brig) if e["object"] == "/etc/debian_version"]
+
+
+def test_an_ordinary_reader_sees_it_while_it_runs(brig):
+    process = brig.start("run", "--", "sh", "-c", "cat /etc/debian_version; sleep 1000")
+    process.stdout.readline()
+    follow = brig.start("events", "--follow", "--json")
+    try:
+        for line in follow.stdout:
+            if json.loads(line)["object"] == "/etc/debian_version":
+                break
+        else:
+            pytest.fail("the stream ended without it")
+    finally:
+        follow.kill()
+        process.terminate()
+        process.communicate()
+        follow.communicate()
+
+
+@pytest.mark.tier("container")
+@pytest.mark.parametrize("there", [True, False])
+def test_the_record_is_out_of_the_sandboxs_reach(brig, there):
+    """However wide the rules are. Also on the first run, when its folder is only just made."""
+    state = brig.home / ".local" / "state"
+    env = {"XDG_STATE_HOME": None}
+    if brig.who.is_root:
+        env = {"XDG_STATE_HOME": state}
+    if there:
+        assert brig.run("--", "true", env=env).code == 0
+    script = "sleep 0.2; ls .local/state/brig; cat .local/state/brig/*/*; rm -rf .local; mv .local other; echo x > .local/state/brig/x; true"
+    done = brig.run("--allow-write", ".", "--", "sh", "-c", script, cwd=brig.home, env=env)
+    assert done.code == 0 and done.out == b"", done
+    assert brig("events", "verify", env=env).code == 0
+    assert len(list((state / "brig" / "sandboxes").iterdir())) == (2 if there else 1)
+
+
+def test_nowhere_to_record_refuses_the_start(brig):
+    bad = brig.who.mkdir(brig.folder / "bad")
+    brig.who.write(bad / "brig", "a file")
+    said = brig.refused("run", "--", "touch", brig.work / "ran", env={"XDG_STATE_HOME": bad})
+    assert str(bad / "brig") in said
+    assert brig.run("--record", "off", "--", "true", env={"XDG_STATE_HOME": bad}).code == 0
+
+
+def test_a_full_disk_ends_the_sandbox_with_a_reason(brig):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    full = brig.who.mkdir(brig.folder / "full")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=256k,uid={brig.who.uid},gid={brig.who.gid},mode=700", "tmpfs", full], check=True)
+    try:
+        code = "import os\nwhile True: os.close(os.open('/dev/null', os.O_RDONLY))"
+        result = brig.json("--", "python3", "-c", code, env={"XDG_STATE_HOME": full})
+        assert result["reason"] == "record" and result["exit_code"] != 0, result
+    finally:
+        subprocess.run(["umount", full], check=True)
