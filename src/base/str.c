@@ -57,7 +57,7 @@ bool path_resolve(const char *base, const char *path, char *text, size_t size)
 		len = add_components(base, text, 0, size);
 	if (len < size)
 		len = add_components(path, text, len, size);
-	if (len + 2 > size)
+	if (len + 1 > size || size < 2)
 		return false;
 	if (len == 0)
 		text[len++] = '/';

@@ -1047,6 +1047,7 @@ static int run_in_jail(const char *script)
 			     .inner = LANDLOCK_NONE,
 			     .cgroup = CGROUP_NONE,
 			     .scratch = SCRATCH_NONE,
+			     .outlet = -EBADF,
 			     .mediation = MEDIATE_METADATA };
 	char *const argv[] = { (char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
 			       (char *)(uintptr_t)script, NULL };
