@@ -411,8 +411,9 @@ class Stage:
 
     def prepare(self, build):
         self.base.chmod(0o755)
-        for name in ("tool", "mqueues", "sockets"):
+        for name in ("tool", "mqueues", "sockets", "state"):
             (self.base / name).mkdir()
+        os.chown(self.base / "state", self.user.pw_uid, self.user.pw_gid)
         shutil.copy(build / "test" / "attack" / "attack", self.attack)
         shutil.copy(self.attack, self.setuid)
         self.setuid.chmod(0o4755)
@@ -448,6 +449,7 @@ class Stage:
         return {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(scene.folder("home")),
             "TMPDIR": str(scene.folder("tmp")), "LANG": "C.UTF-8", "API_TOKEN": scene.word,
+            "XDG_STATE_HOME": str(self.base / "state"),
             "PYTHONSTARTUP": "/nonexistent", "NODE_OPTIONS": "--no-warnings", "BASH_ENV": "/nonexistent",
             "ASAN_OPTIONS": "detect_leaks=0", "BRIG_TEST_WITHOUT": ",".join(request["without"]),
         }
