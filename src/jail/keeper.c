@@ -51,7 +51,6 @@ const char *const keeper_steps[STEP_COUNT] = {
 	[STEP_FILES] = "entering the Landlock domain for files",
 	[STEP_DESCRIPTORS] = "closing descriptors",
 	[STEP_SETTLE] = "settling beside the program",
-	[STEP_OUTLET] = "opening the way to the gate",
 	[STEP_EXEC] = "executing the program",
 };
 
@@ -239,6 +238,8 @@ static void watch_first(struct watch *watch)
 			{ .fd = watch->mediator.listener, .events = POLLIN },
 			{ .fd = watch->mounts, .events = POLLPRI },
 			{ .fd = watch->outlet->channel, .events = POLLIN },
+			{ .fd = watch->outlet->datagrams, .events = POLLIN },
+			{ .fd = watch->outlet->listener, .events = POLLIN },
 		};
 
 		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : time_left(watch)) < 0) {
@@ -263,6 +264,8 @@ static void watch_first(struct watch *watch)
 		if (fds[0].revents && !obey(watch))
 			return;
 		if (fds[4].revents && outlet_answer(watch->outlet, watch->mediator.listener) < 0)
+			return;
+		if ((fds[5].revents || fds[6].revents) && outlet_open(watch->outlet) < 0)
 			return;
 		if (watch->outlet->held_count)
 			look_at_held(watch);
@@ -352,7 +355,6 @@ static void drop_stdio(void)
  */
 static void close_inherited(const struct jail *jail, const struct watch *watch)
 {
-	const struct network *network = &watch->executor->network.sockets;
 	int keep[10 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,
 						    watch->signals,
 						    watch->mediator.listener,
@@ -362,8 +364,8 @@ static void close_inherited(const struct jail *jail, const struct watch *watch)
 						    jail->ring ? record_ring_fd(jail->ring)
 							       : -EBADF,
 						    jail->outlet,
-						    jail->outlet < 0 ? -EBADF : network->datagrams,
-						    jail->outlet < 0 ? -EBADF : network->listener };
+						    watch->outlet->datagrams,
+						    watch->outlet->listener };
 	size_t count = 10;
 
 	for (int i = 0; i < CGROUP_CONTROL_COUNT && !plan_has_namespaces(jail->plan); i++) {
@@ -443,17 +445,6 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 	return failure->code;
 }
 
-/* What the gate needs from inside. Until it comes, names and connects simply wait. */
-static int open_outlet(struct watch *watch)
-{
-	struct network *network = &watch->executor->network.sockets;
-	int r = outlet_open(watch->outlet, network->datagrams, network->listener);
-
-	network->datagrams = fd_close(network->datagrams);
-	network->listener = fd_close(network->listener);
-	return r;
-}
-
 /* From the first process to the moment when the sandbox must end. */
 static void run(const struct jail *jail, const struct jail_command *command, struct watch *watch)
 {
@@ -463,16 +454,16 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 	watch->first =
 		launch(jail, command, plan_has_namespaces(jail->plan) ? watch->executor : NULL,
 		       &watch->mediator.listener, &failure);
+	if (jail->outlet >= 0) {
+		watch->outlet->datagrams = watch->executor->network.sockets.datagrams;
+		watch->outlet->listener = watch->executor->network.sockets.listener;
+	}
 	close_inherited(jail, watch);
 	drop_stdio();
 	if (failure.code == 0 && plan_has_namespaces(jail->plan)) {
 		failure.step = STEP_SETTLE;
 		failure.code = inside_settle(jail);
 		watch->is_detaching = beside_is_left();
-	}
-	if (failure.code == 0 && jail->outlet >= 0) {
-		failure.step = STEP_OUTLET;
-		failure.code = open_outlet(watch);
 	}
 	if (failure.code < 0) {
 		fail(watch->control, &failure);
@@ -561,6 +552,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	watch.recorder = &recorder;
 	watch.mediator.recorder = jail->ring ? &recorder : NULL;
 	outlet.channel = jail->outlet;
+	outlet.datagrams = outlet.listener = -EBADF;
 	watch.outlet = &outlet;
 	watch.mediator.outlet = jail->outlet >= 0 ? &outlet : NULL;
 	if (prepare(jail, command, warden, &watch, &failure) < 0)

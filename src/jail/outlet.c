@@ -38,11 +38,17 @@ static int send_message(const struct outlet *outlet, const struct outlet_message
 	return r;
 }
 
-int outlet_open(const struct outlet *outlet, int datagrams, int listener)
+int outlet_open(struct outlet *outlet)
 {
 	const struct outlet_message message = { .kind = OUTLET_OPENED };
+	int r;
 
-	return send_message(outlet, &message, (const int[]){ datagrams, listener }, 2);
+	if (outlet->datagrams < 0)
+		return 0;
+	r = send_message(outlet, &message, (const int[]){ outlet->datagrams, outlet->listener }, 2);
+	outlet->datagrams = fd_close(outlet->datagrams);
+	outlet->listener = fd_close(outlet->listener);
+	return r;
 }
 
 static void cancel(const struct outlet *outlet, uint64_t id)
@@ -87,7 +93,8 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 		return 0;
 	if (outlet->held_count == OUTLET_HELD_MAX)
 		return -EAGAIN;
-	r = send_message(outlet, &message, &fd, 1);
+	r = outlet_open(outlet);
+	r = r < 0 ? r : send_message(outlet, &message, &fd, 1);
 	if (r < 0)
 		return r == -EAGAIN ? r : -ENETUNREACH;
 	outlet->held[outlet->held_count].id = notif->id;

@@ -56,7 +56,8 @@ struct outlet_answer {
 };
 
 struct outlet {
-	int channel; /* -EBADF: there is no gate */
+	int channel;             /* -EBADF: there is no gate */
+	int datagrams, listener; /* the resolver's, until they are handed over */
 	struct {
 		uint64_t id;
 		pid_t tid;
@@ -64,8 +65,8 @@ struct outlet {
 	size_t held_count;
 };
 
-/* Hands the resolver's sockets over. */
-[[nodiscard]] int outlet_open(const struct outlet *outlet, int datagrams, int listener);
+/* Hands the resolver's sockets over, when somebody asks there: most sandboxes never do. */
+[[nodiscard]] int outlet_open(struct outlet *outlet);
 
 /* A connect: 1 when it is handed over, 0 when it is not the gate's, or -errno for the caller. */
 [[nodiscard]] int outlet_offer(struct outlet *outlet, int listener,
