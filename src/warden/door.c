@@ -10,7 +10,8 @@
 
 enum { V4, V6 };
 
-int door_open(struct witness *witness, struct door *ret_door, int *ret_theirs, struct err *err)
+int door_open(struct witness *witness, const struct seclusion *seclusion, struct door *ret_door,
+	      int *ret_theirs, struct err *err)
 {
 	int pair[2];
 
@@ -19,6 +20,7 @@ int door_open(struct witness *witness, struct door *ret_door, int *ret_theirs, s
 	*ret_door = DOOR_NONE;
 	ret_door->channel = pair[0];
 	ret_door->witness = witness;
+	ret_door->seclusion = *seclusion;
 	*ret_theirs = pair[1];
 	return 0;
 }
@@ -129,7 +131,10 @@ static void make_gate(struct door *door)
 
 	if (door->gate || door->failed)
 		return;
-	r = gate_new(&request, &door->gate, &err);
+	r = seclude(&door->seclusion);
+	if (r < 0)
+		err_errno(&err, r, "the warden cannot shut itself in");
+	r = r < 0 ? r : gate_new(&request, &door->gate, &err);
 	if (r == 0)
 		r = gate_dns(door->gate, take_fd(&door->datagrams), take_fd(&door->listener));
 	if (r < 0) {

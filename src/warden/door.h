@@ -3,7 +3,7 @@
  *
  * The gate (egress/gate.h) judges, dials and relays; the keeper hands it the connects of the sandbox
  * (jail/outlet.h). The door is between them: it makes the gate when the sandbox first asks for a name
- * or a connection (most never do), keeps a stock of sockets from inside, passes answers back, and
+ * or a connection (most never do), and shuts the warden in before (seclude.h); it keeps a stock of sockets from inside, passes answers back, and
  * tells the witness what was decided.
  *
  * What comes over the channel is the keeper's word, and the keeper lives with the sandbox: lengths
@@ -16,6 +16,7 @@
 
 #include "egress/gate.h"
 #include "jail/outlet.h"
+#include "warden/seclude.h"
 #include "warden/witness.h"
 
 #define DOOR_STOCK   32
@@ -38,13 +39,14 @@ struct door {
 	} recent[DOOR_RECENT]; /* who asked last */
 	size_t next_recent;
 	bool failed; /* no gate could be made, in words */
+	struct seclusion seclusion;
 };
 
 #define DOOR_NONE ((struct door){ .channel = -EBADF, .datagrams = -EBADF, .listener = -EBADF })
 
 /* Before the keeper is forked; its end of the channel is in ret_theirs. */
-[[nodiscard]] int door_open(struct witness *witness, struct door *ret_door, int *ret_theirs,
-			    struct err *err);
+[[nodiscard]] int door_open(struct witness *witness, const struct seclusion *seclusion,
+			    struct door *ret_door, int *ret_theirs, struct err *err);
 
 /* What to wait for, DOOR_FDS at most, and how long (-1: for ever); then door_poll(). */
 size_t door_fds(const struct door *door, struct pollfd fds[static DOOR_FDS]);

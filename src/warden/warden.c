@@ -711,7 +711,10 @@ static int open_door(struct warden *w, struct err *err)
 {
 	if (!w->tj->has_gate)
 		return 0;
-	return door_open(&w->witness, &w->door, &w->tj->jail.outlet, err);
+	return door_open(&w->witness,
+			 &(struct seclusion){ .cgroup = &w->tj->jail.cgroup,
+					      .keeps_files = w->request->keeps_store },
+			 &w->door, &w->tj->jail.outlet, err);
 }
 
 /*

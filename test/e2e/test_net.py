@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -215,3 +216,19 @@ def test_the_events_tell_of_names_and_connections(net):
     connect = next(e for e in events if e["action"] == "connect" and e["object"].endswith(":80"))
     assert connect["rule"]["key"] == "net.allow" and connect["pid"] > 0
     assert net.brig("events", "verify").code == 0
+
+
+@pytest.mark.parametrize("option", [[], ["--overlay", ".", "--diff"]], ids=["", "diff"])
+def test_the_warden_is_shut_in_from_the_first_connection_on(net, option):
+    """By its own filter, without capabilities but to end the sandbox; with --diff it goes on to need files."""
+    code = "import socket, sys; s = socket.create_connection(('good.test', 7001)); print(s.recv(9), flush=True); sys.stdin.read()"
+    process = net.brig.start("run", *option, *net.allow("good.test:7001 raw"), "--", "python3", "-c", code, stdin=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"b'welcome\\n'\n"
+        status = dict(line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if ":\t" in line)
+        assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1"
+        if not option:
+            assert int(status["CapEff"], 16) == (1 << 5 if net.brig.who.is_root else 0)
+    finally:
+        process.communicate(b"")
+    assert process.returncode == 0
