@@ -9,21 +9,20 @@
 #include "jail/mediate_reply.h"
 #include "jail/target.h"
 
-#define PASSED_MAX (2 + 2 * OUTLET_SPARES)
+#define PASSED_MAX (2 + OUTLET_SPARES)
 _Static_assert(PASSED_MAX <= FD_PASS_MAX, "one message holds them");
 
-/* Sends a message with the descriptors that belong to it, and some for the stock. */
+/* Sends a message with the descriptors that belong to it, and new sockets for the stock. */
 static int send_message(const struct outlet *outlet, const struct outlet_message *message,
-			const int *own, size_t own_count)
+			const int *own, size_t own_count, const int *families, size_t spares)
 {
 	int passed[PASSED_MAX];
 	size_t count = own_count;
 	int r = 0;
 
 	memcpy(passed, own, own_count * sizeof(*own));
-	for (int i = 0; i < 2 * OUTLET_SPARES && r == 0; i++) {
-		int fd = socket(i < OUTLET_SPARES ? AF_INET : AF_INET6,
-				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	for (size_t i = 0; i < spares && r == 0; i++) {
+		int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 		if (fd < 0)
 			r = -errno;
@@ -40,12 +39,17 @@ static int send_message(const struct outlet *outlet, const struct outlet_message
 
 int outlet_open(struct outlet *outlet)
 {
+	/* What the gate's first connection takes, and one to know the network by. */
+	static const int families[] = { AF_INET, AF_INET, AF_INET, AF_INET, AF_INET6, AF_INET6 };
 	const struct outlet_message message = { .kind = OUTLET_OPENED };
 	int r;
 
+	_Static_assert(ARRAY_SIZE(families) == OUTLET_SPARES, "as the header says");
+
 	if (outlet->datagrams < 0)
 		return 0;
-	r = send_message(outlet, &message, (const int[]){ outlet->datagrams, outlet->listener }, 2);
+	r = send_message(outlet, &message, (const int[]){ outlet->datagrams, outlet->listener }, 2,
+			 families, ARRAY_SIZE(families));
 	outlet->datagrams = fd_close(outlet->datagrams);
 	outlet->listener = fd_close(outlet->listener);
 	return r;
@@ -58,14 +62,16 @@ static void cancel(const struct outlet *outlet, uint64_t id)
 	(void)!fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
 }
 
-/* Whether a socket is an internet one, of any type: the gate says what is refused. */
-static bool is_internet(int fd)
+/* AF_INET or AF_INET6 of any type, as the gate says what is refused; else -EAFNOSUPPORT. */
+static int internet_family(int fd)
 {
 	socklen_t len = sizeof(int);
 	int domain;
 
-	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-	       (domain == AF_INET || domain == AF_INET6);
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
+	    (domain != AF_INET && domain != AF_INET6))
+		return -EAFNOSUPPORT;
+	return domain;
 }
 
 int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif *notif,
@@ -77,7 +83,7 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 					  .exec = exec,
 					  .len = (uint32_t)notif->data.args[2] };
 	_cleanup_close_ int fd = -EBADF;
-	int r;
+	int family, r;
 
 	if (message.len > sizeof(message.address))
 		return -EINVAL;
@@ -89,12 +95,16 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 		return fd;
 	if (!reply_is_awaited(listener, notif->id))
 		return -ESRCH;
-	if (!is_internet(fd))
+	family = internet_family(fd);
+	if (family < 0)
 		return 0;
 	if (outlet->held_count == OUTLET_HELD_MAX)
 		return -EAGAIN;
 	r = outlet_open(outlet);
-	r = r < 0 ? r : send_message(outlet, &message, &fd, 1);
+	/* One for each, and now and then more, as the gate may need another place to park. */
+	r = r < 0 ? r
+		  : send_message(outlet, &message, &fd, 1, (const int[]){ family, family, family },
+				 outlet->offered++ % OUTLET_SURPLUS ? 1 : 3);
 	if (r < 0)
 		return r == -EAGAIN ? r : -ENETUNREACH;
 	outlet->held[outlet->held_count].id = notif->id;

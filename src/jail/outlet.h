@@ -32,7 +32,8 @@
 #define OUTLET_ADDRESS_MAX 128 /* as large as a struct sockaddr_storage */
 #define OUTLET_HELD_MAX    1024
 #define OUTLET_LOOK_MS     50
-#define OUTLET_SPARES      2 /* of each family, with every message */
+#define OUTLET_SPARES      6  /* sockets for the stock to begin with: 4 of IPv4, 2 of IPv6 */
+#define OUTLET_SURPLUS     16 /* every so many connects bring two sockets more than they need */
 
 /* In the sandbox's own network, so that getaddrinfo() sees an address that is not loopback. */
 #define OUTLET_OWN_ADDRESS "192.0.2.1"
@@ -41,7 +42,7 @@ enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED };
 
 /*
  * Descriptors: of OUTLET_OPENED the resolver's datagram socket and listener, then OUTLET_SPARES of
- * IPv4 and as many of IPv6; of OUTLET_CONNECT the caller's socket, then the same.
+ * IPv4 and IPv6; of OUTLET_CONNECT the caller's socket, then one or three of its family.
  */
 struct outlet_message {
 	uint64_t id;
@@ -63,6 +64,7 @@ struct outlet {
 		pid_t tid;
 	} held[OUTLET_HELD_MAX];
 	size_t held_count;
+	unsigned int offered;
 };
 
 /* Hands the resolver's sockets over, when somebody asks there: most sandboxes never do. */
