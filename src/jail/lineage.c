@@ -13,6 +13,7 @@
 #endif
 
 #define ANCESTORS_MAX 32
+#define RECENT_NS     1000000
 
 static bool is_alive(int pidfd)
 {
@@ -52,7 +53,7 @@ static void keep(struct lineage *lineage, pid_t tid, uint32_t exec)
 	lineage->slots[i].exec = exec;
 }
 
-uint32_t lineage_of(struct lineage *lineage, pid_t tid)
+static uint32_t look_up(struct lineage *lineage, pid_t tid)
 {
 	pid_t at = tid, self = getpid();
 	uint32_t exec = 0;
@@ -74,6 +75,16 @@ uint32_t lineage_of(struct lineage *lineage, pid_t tid)
 	return exec;
 }
 
+uint32_t lineage_of(struct lineage *lineage, pid_t tid, uint64_t now_ns)
+{
+	if (lineage->recent != tid || now_ns - lineage->recent_ns > RECENT_NS) {
+		lineage->recent_exec = look_up(lineage, tid);
+		lineage->recent = tid;
+		lineage->recent_ns = now_ns;
+	}
+	return lineage->recent_exec;
+}
+
 uint32_t lineage_exec(struct lineage *lineage, pid_t tid)
 {
 	pid_t process;
@@ -81,6 +92,7 @@ uint32_t lineage_exec(struct lineage *lineage, pid_t tid)
 	/* What executes takes the number of its process over. */
 	if (target_process(tid, &process) < 0)
 		process = tid;
+	lineage->recent = 0;
 	keep(lineage, process, ++lineage->last);
 	if (process != tid)
 		keep(lineage, tid, lineage->last);

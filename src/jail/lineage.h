@@ -27,9 +27,13 @@ struct lineage {
 		uint32_t exec;
 	} slots[LINEAGE_SLOTS];
 	uint32_t last; /* number given */
+	pid_t recent; /* looked at less than a millisecond ago: a number is not given again so soon */
+	uint64_t recent_ns;
+	uint32_t recent_exec;
 };
 
-uint32_t lineage_of(struct lineage *lineage, pid_t tid);
+/* now_ns: by a clock that only grows. */
+uint32_t lineage_of(struct lineage *lineage, pid_t tid, uint64_t now_ns);
 
 /* A thread is about to execute something: the number that it and its children have from now on. */
 uint32_t lineage_exec(struct lineage *lineage, pid_t tid);

@@ -334,7 +334,7 @@ static int record(const struct mediator *m, const struct seccomp_notif *notif)
 /* A connect where there is a gate: what is not an internet socket's, the kernel decides. */
 static int answer_connect(const struct mediator *m, const struct seccomp_notif *notif)
 {
-	uint32_t exec = m->recorder ? lineage_of(&m->recorder->lineage, (pid_t)notif->pid) : 0;
+	uint32_t exec = m->recorder ? recorder_exec(m->recorder, (pid_t)notif->pid) : 0;
 	int r = outlet_offer(m->outlet, m->listener, notif, exec);
 
 	if (r > 0)

@@ -161,6 +161,11 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+uint32_t recorder_exec(struct recorder *rec, pid_t tid)
+{
+	return lineage_of(&rec->lineage, tid, now_ns());
+}
+
 static void copy_call(struct recorder *rec, const struct seccomp_notif *notif, struct copies *c)
 {
 	const struct recorded *call = find_recorded(notif->data.nr);
@@ -173,7 +178,7 @@ static void copy_call(struct recorder *rec, const struct seccomp_notif *notif, s
 	} else if (notif->data.nr == __NR_connect) {
 		copy_address(c, notif);
 	}
-	c->entry.parent = c->entry.exec = lineage_of(&rec->lineage, c->tid);
+	c->entry.parent = c->entry.exec = lineage_of(&rec->lineage, c->tid, c->entry.time);
 	if (notif->data.nr == __NR_execve || notif->data.nr == __NR_execveat) {
 		copy_arguments(c, notif->data.args[notif->data.nr == __NR_execve ? 1 : 2]);
 		c->entry.exec = lineage_exec(&rec->lineage, c->tid);

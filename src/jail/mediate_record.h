@@ -25,4 +25,7 @@ struct recorder {
 bool recorder_put(struct recorder *recorder, const struct seccomp_notif *notif, int answer,
 		  int control);
 
+/* Which execve a thread comes from. */
+uint32_t recorder_exec(struct recorder *recorder, pid_t tid);
+
 #endif

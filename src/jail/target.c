@@ -21,6 +21,7 @@
 #define PAGE           4096u /* smaller pieces than a page of 16K or 64K do no harm */
 #define PIECES_MAX     (TARGET_READ_MAX / PAGE + 1)
 #define DESCENT_MAX    1024
+#define SHORT_STRING   ((size_t)128)
 #define STATUS_ENOUGH  512 /* of /proc/PID/status, for the lines that are looked at here */
 #define PROC_PATH_SIZE 48
 
@@ -50,15 +51,23 @@ int target_read(pid_t tid, uint64_t address, void *data, size_t len)
 	return n < 0 ? n : (size_t)n == len ? 0 : -EFAULT;
 }
 
+/* Most strings are short: all that could follow is not copied, nor looked for on another page. */
 int target_string(pid_t tid, uint64_t address, char *text, size_t size)
 {
-	int n = read_some(tid, address, text, size);
+	size_t len = 0;
 
-	if (n < 0)
-		return n;
-	if (memchr(text, '\0', (size_t)n))
-		return 0;
-	return (size_t)n == size ? -ENAMETOOLONG : -EFAULT;
+	for (size_t want = MIN(size, SHORT_STRING); len < size; want = size - len) {
+		int n = read_some(tid, address + len, text + len, want);
+
+		if (n < 0)
+			return len > 0 ? -EFAULT : n;
+		if (memchr(text + len, '\0', (size_t)n))
+			return 0;
+		len += (size_t)n;
+		if ((size_t)n < want)
+			return -EFAULT;
+	}
+	return -ENAMETOOLONG;
 }
 
 int target_open(pid_t tid, int fd)
