@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
+import harness
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "egress"))
@@ -92,6 +94,120 @@ def test_a_program_reaches_what_is_allowed(net, name):
     done = net.run([rule], *command)
     assert done.code == 0 and len(done.out) == 512, done
     assert net.reached() == {place}
+
+
+GO = """
+package main
+
+import ("io"; "net/http"; "os")
+
+func main() {
+	answer, err := http.Get("http://good.test/512")
+	if err != nil { panic(err) }
+	io.Copy(os.Stdout, answer.Body)
+}
+"""
+JAVA = """
+import java.net.URI;
+import java.net.http.*;
+
+public class Get {
+	public static void main(String[] a) throws Exception {
+		var client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+		var answer = client.send(HttpRequest.newBuilder(URI.create("http://good.test/512")).build(), HttpResponse.BodyHandlers.ofByteArray());
+		System.out.write(answer.body(), 0, answer.body().length);
+		System.out.flush();
+	}
+}
+"""
+FILES = (internet.HOST, "8001")
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program, path=harness.PATH):
+            pytest.skip(f"{program} is not installed")
+
+
+def as_user(net, *command):
+    subprocess.run([*net.brig.who.prefix(), *map(str, command)], check=True, cwd=net.brig.work, env=net.brig.env(), capture_output=True)
+
+
+def test_a_static_go_program(net):
+    """Its resolver and its sockets are its own, without any C library."""
+    go = shutil.which("go", path=harness.PATH + ":/usr/local/go/bin")
+    if not go:
+        pytest.skip("go is not installed")
+    net.brig.who.write(net.brig.work / "get.go", GO)
+    as_user(net, "env", "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GO111MODULE=off", f"GOCACHE={net.brig.tmp}/go", go, "build", "-o", "get", "get.go")
+    done = net.run(["good.test:80"], "./get")
+    assert done.code == 0 and len(done.out) == 512, done
+    assert net.reached() == {WEB}
+
+
+def test_a_java_program(net):
+    need("java", "javac")
+    net.brig.who.write(net.brig.work / "Get.java", JAVA)
+    as_user(net, "javac", "Get.java")
+    done = net.run(["good.test:80"], "java", "-cp", ".", "Get")
+    assert done.code == 0 and len(done.out) == 512, done
+    assert net.reached() == {WEB}
+
+
+def test_requests(net):
+    if subprocess.run(["/usr/bin/python3", "-c", "import requests"], capture_output=True).returncode:
+        pytest.skip("needs python3-requests")
+    done = net.run(["good.test:80"], "/usr/bin/python3", "-c", "import requests, sys; sys.stdout.buffer.write(requests.get('http://good.test/512').content)")
+    assert done.code == 0 and len(done.out) == 512, done
+
+
+def test_git_clones(net):
+    need("git")
+    repo = net.world.dir / "files" / "repo"
+    if not repo.exists():
+        git = ["git", "-c", "user.name=n", "-c", "user.email=a@b", "-C", str(repo)]
+        subprocess.run(["git", "init", "-q", "-b", "main", repo], check=True)
+        (repo / "file").write_text("content\n")
+        for command in (["add", "."], ["commit", "-qm", "one"], ["update-server-info"]):
+            subprocess.run([*git, *command], check=True)
+        subprocess.run(["chmod", "-R", "a+rX", repo], check=True)
+    done = net.run(["good.test:8001"], "sh", "-c", "git clone -q http://good.test:8001/repo/.git /tmp/r && cat /tmp/r/file")
+    assert (done.code, done.out) == (0, b"content\n"), done
+    assert net.reached() == {FILES}
+
+
+def test_pip_installs(net):
+    simple = net.world.dir / "files" / "simple" / "thing"
+    if not simple.exists():
+        simple.mkdir(parents=True)
+        with zipfile.ZipFile(simple / "thing-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr("thing.py", "word = 'installed'\n")
+            wheel.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+            wheel.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr("thing-1.0.dist-info/RECORD", "thing.py,,\nthing-1.0.dist-info/METADATA,,\nthing-1.0.dist-info/WHEEL,,\nthing-1.0.dist-info/RECORD,,\n")
+        (simple / "index.html").write_text('<a href="thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>')
+    script = ("/usr/bin/python3 -m venv /tmp/v && /tmp/v/bin/pip install -q --disable-pip-version-check --trusted-host good.test"
+              " --index-url http://good.test:8001/simple thing && /tmp/v/bin/python -c 'import thing; print(thing.word)'")
+    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=120)
+    assert (done.code, done.out) == (0, b"installed\n"), done
+    assert net.reached() == {FILES}
+
+
+def test_npm_installs(net):
+    need("npm", "node")
+    files = net.world.dir / "files"
+    if not (files / "thing").exists():
+        source = files / "package"
+        source.mkdir()
+        (source / "package.json").write_text('{"name":"thing","version":"1.0.0","main":"i.js"}')
+        (source / "i.js").write_text("module.exports = 'installed'\n")
+        subprocess.run(["tar", "-czf", files / "thing-1.0.0.tgz", "-C", files, "package"], check=True)
+        (files / "thing").write_text(json.dumps({"name": "thing", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
+            "name": "thing", "version": "1.0.0", "dist": {"tarball": "http://good.test:8001/thing-1.0.0.tgz"}}}}))
+    script = "mkdir /tmp/n && cd /tmp/n && npm install --no-audit --no-fund --silent --registry http://good.test:8001/ thing && node -p \"require('thing')\""
+    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=120)
+    assert (done.code, done.out) == (0, b"installed\n"), done
+    assert net.reached() == {FILES}
 
 
 def test_without_a_rule_nothing_is_asked_and_nothing_leaves(net):

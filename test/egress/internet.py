@@ -6,8 +6,11 @@ Servers for DNS (UDP and TCP), HTTP, TLS and a few protocols of one line each, o
 every packet which arrives on INTERFACE. CONTROL is a UNIX socket: one word in, one JSON document out.
 """
 
+import functools
 import hashlib
+import http.server
 import json
+import os
 import socket
 import socketserver
 import ssl
@@ -142,6 +145,15 @@ class Sum(socketserver.StreamRequestHandler):
         self.wfile.write(hashlib.sha256(self.rfile.read()).hexdigest().encode())
 
 
+class Files(http.server.SimpleHTTPRequestHandler):
+    """What lies in the folder "files" beside the control socket: git, pip and npm get their things there."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+
 class Accept(socketserver.BaseRequestHandler):
     def handle(self):
         pass
@@ -219,6 +231,9 @@ def main():
     servers = [Udp4(("", 53), DnsUdp), Tcp4(("", 53), DnsTcp), Tcp4(("", 80), Http), Tcp6(("::", 8080), Http),
                Tcp4(("", 443), Https), Tcp4(("", 7001), Banner), Tcp4(("", 7002), Sum), Tcp4(("", 7003), Accept),
                Tcp4(("", 7004), Reset)]
+    folder = os.path.join(os.path.dirname(path), "files")
+    os.makedirs(folder, exist_ok=True)
+    servers.append(Tcp4(("", 8001), functools.partial(Files, directory=folder)))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     for server in servers:
