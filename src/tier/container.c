@@ -230,9 +230,10 @@ static enum access access_around(const struct path_rules *rules, const struct pa
 	char parent[PATH_MAX];
 	const char *slash = strrchr(rule->path, '/');
 
-	if (!slash || slash == rule->path)
+	if (!slash || slash == rule->path || (size_t)(slash - rule->path) >= sizeof(parent))
 		return ACCESS_NONE;
-	snprintf(parent, sizeof(parent), "%.*s", (int)(slash - rule->path), rule->path);
+	memcpy(parent, rule->path, (size_t)(slash - rule->path));
+	parent[slash - rule->path] = '\0';
 	return policy_path_access(rules, parent, ret_around);
 }
 
