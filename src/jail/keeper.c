@@ -474,8 +474,10 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		/* Also what went before we began to listen; and if we cannot, all is lost. */
 		watch->lost = watch->mounts < 0 || !executor_is_intact(watch->executor);
 	}
-	if (jail->wall_ms != UINT64_MAX)
+	if (jail->wall_ms != UINT64_MAX) {
 		watch->deadline = now_ms() + jail->wall_ms + LATE_MS;
+		watch->recorder->deadline = watch->deadline * 1000000;
+	}
 	event.pid = watch->first;
 	/* Only at a terminal does the warden need to know; elsewhere it can sleep on. */
 	if (command->terminal >= 0)
@@ -548,7 +550,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .conditions = jail->conditions,
 					     .control = control } };
 
-	recorder = (struct recorder){ .ring = jail->ring };
+	recorder = (struct recorder){ .ring = jail->ring, .deadline = UINT64_MAX };
 	watch.recorder = &recorder;
 	watch.mediator.recorder = jail->ring ? &recorder : NULL;
 	outlet.channel = jail->outlet;

@@ -18,21 +18,18 @@ static int send_message(const struct outlet *outlet, const struct outlet_message
 {
 	int passed[PASSED_MAX];
 	size_t count = own_count;
-	int r = 0;
+	int r;
 
 	memcpy(passed, own, own_count * sizeof(*own));
-	for (int i = 0; i < 2 * OUTLET_SPARES && r == 0; i++) {
+	/* A host without IPv6 has none to give; where memory is short, the next message may have. */
+	for (int i = 0; i < 2 * OUTLET_SPARES; i++) {
 		int fd = socket(i < OUTLET_SPARES ? AF_INET : AF_INET6,
 				SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-		if (fd < 0)
-			r = -errno;
-		else
+		if (fd >= 0)
 			passed[count++] = fd;
 	}
-	/* A host without IPv6 has none to give. */
-	if (r == 0 || r == -EAFNOSUPPORT)
-		r = fd_send(outlet->channel, message, sizeof(*message), passed, count);
+	r = fd_send(outlet->channel, message, sizeof(*message), passed, count);
 	for (size_t i = own_count; i < count; i++)
 		close(passed[i]);
 	return r;
