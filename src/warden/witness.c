@@ -176,8 +176,7 @@ static void judge_path(struct witness *w, const struct record_taken *t, const st
 		name_rule(&d, rule);
 	if (is_denied) {
 		put(d.reason, sizeof(d.reason), reason_of(rule));
-		snprintf(d.allow_with, sizeof(d.allow_with), "--allow-%s %.255s",
-			 changes ? "write" : "read", absolute);
+		witness_offer(&d, changes ? "--allow-write" : "--allow-read", absolute);
 	}
 	tell(w, &t->entry, str_equal(deed->action, "exec") ? TRACE_EXEC : TRACE_FILE, &d, absolute,
 	     is_denied);
@@ -304,6 +303,28 @@ void witness_gate(struct witness *w, const struct gate_event *event, uint32_t ex
 		d.rule_line = j->rule->origin.line;
 	}
 	tell(w, &entry, kind, &d, j->object, !j->is_allowed);
+}
+
+/* Whether a shell takes every byte as it is. */
+static bool is_plain(const char *text)
+{
+	return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			    "0123456789_-./:=,+@%") == strlen(text);
+}
+
+void witness_offer(struct denial *d, const char *flag, const char *path)
+{
+	char printable[sizeof(d->allow_with)];
+	int len;
+
+	len = snprintf(printable, sizeof(printable), is_plain(path) ? "%s %s" : "%s '%s'", flag,
+		       path);
+	if (len >= (int)sizeof(printable))
+		return;
+	str_make_printable(printable);
+	if (strchr(path, '\'') || !strstr(printable, path))
+		return;
+	put(d->allow_with, sizeof(d->allow_with), printable);
 }
 
 void witness_deny(struct witness *w, const struct denial *denial)

@@ -159,6 +159,22 @@ print(hashlib.sha256(u.urlopen("http://good.test/33554432", timeout=60).read()).
     assert done.text.split() == [str(200 * 65536), "True", hashlib.sha256(internet.BLOCK * 32).hexdigest()], done
 
 
+@pytest.mark.parametrize("limit", range(34, 44))
+def test_without_a_free_descriptor_a_connect_fails(net, limit):
+    """At once, whichever descriptor is the one that the gate has no room for."""
+    code = """
+import errno, socket
+held, seen = [], set()
+for i in range(60):
+    held.append(socket.socket())
+    held[-1].setblocking(False)
+    seen.add(held[-1].connect_ex(("93.184.216.99", 9)))
+print(seen <= {errno.EINPROGRESS, errno.EMFILE, errno.ENETUNREACH, errno.EAGAIN})"""
+    done = net.run(["93.184.216.99/32:9 raw"], "sh", "-c", 'ulimit -Sn 200; exec python3 -c "$0"', code, before=["sh", "-c", f'ulimit -Sn {limit}; exec "$@"', "-"])
+    # With fewer still, nothing starts, and that is said.
+    assert done.out == b"True\n" or (done.code == 125 and done.err), done
+
+
 def test_epoll_dup_and_half_close(net):
     code = """
 import hashlib, os, select, socket
