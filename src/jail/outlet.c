@@ -48,11 +48,11 @@ int outlet_open(struct outlet *outlet)
 	return r;
 }
 
-static void cancel(const struct outlet *outlet, uint64_t id)
+static int tell(const struct outlet *outlet, enum outlet_kind kind, uint64_t id)
 {
-	const struct outlet_message message = { .kind = OUTLET_CANCELLED, .id = id };
+	const struct outlet_message message = { .kind = (int32_t)kind, .id = id };
 
-	(void)!fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
+	return fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
 }
 
 /* Whether a socket is an internet one, of any type: the gate says what is refused. */
@@ -94,6 +94,7 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 	r = r < 0 ? r : send_message(outlet, &message, &fd, 1);
 	if (r < 0)
 		return r == -EAGAIN ? r : -ENETUNREACH;
+	outlet->held[outlet->held_count].is_signalled = false;
 	outlet->held[outlet->held_count].id = notif->id;
 	outlet->held[outlet->held_count++].tid = (pid_t)notif->pid;
 	return 1;
@@ -127,12 +128,12 @@ void outlet_look(struct outlet *outlet, int listener)
 		uint64_t id = outlet->held[i].id;
 
 		if (!reply_is_awaited(listener, id)) {
-			cancel(outlet, id);
+			(void)!tell(outlet, OUTLET_CANCELLED, id);
 			forget(outlet, i);
-		} else if (target_has_signal(outlet->held[i].tid)) {
-			cancel(outlet, id);
-			(void)!reply_result(listener, id, -EINTR);
-			forget(outlet, i);
+		} else if (!outlet->held[i].is_signalled &&
+			   target_has_signal(outlet->held[i].tid)) {
+			/* The gate answers: until then the socket does not look like a connecting one. */
+			outlet->held[i].is_signalled = tell(outlet, OUTLET_SIGNAL, id) == 0;
 		}
 	}
 }

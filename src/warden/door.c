@@ -193,6 +193,10 @@ static void on_message(struct door *door, const struct outlet_message *message,
 		if (door->gate)
 			gate_cancel(door->gate, message->id);
 		break;
+	case OUTLET_SIGNAL:
+		if (door->gate)
+			gate_interrupt(door->gate, message->id);
+		break;
 	default:
 		break;
 	}

@@ -204,6 +204,19 @@ finally: print(time.monotonic() - start < 10)"""
     assert (done.code, done.text) == (7, "True\n"), done
 
 
+def test_a_connect_that_was_interrupted_goes_on(net):
+    """As POSIX has it: after EINTR the socket is connecting. Python polls for it."""
+    code = """
+import errno, select, signal, socket, time
+signal.signal(signal.SIGALRM, lambda *a: None); signal.siginterrupt(signal.SIGALRM, False); signal.setitimer(signal.ITIMER_REAL, 0.3)
+s = socket.socket(); start = time.monotonic()
+s.settimeout(None)
+try: s.connect(("93.184.216.99", 9)); print("connected")
+except OSError as e: print(e)"""
+    done = net.run(["93.184.216.99/32:9 raw"], "timeout", "2", "python3", "-c", code)
+    assert (done.code, done.out) == (124, b""), done
+
+
 def test_other_ways_out_are_closed(net):
     """UDP beyond names, ICMP, raw sockets: nothing reaches the wire."""
     code = """
