@@ -3,13 +3,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/str.h"
 #include "jail/numbers.h"
 #include "jail/syscalls.h"
 #include "tier/view.h"
+#include "warden/presence.h"
 
 /* What a call asks for. */
 enum wish {
@@ -81,13 +80,6 @@ static bool is_its_own(const struct witness *w, const char *path)
 	return false;
 }
 
-static bool is_there(const char *path)
-{
-	struct stat st;
-
-	return fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
-}
-
 /* Whether the policy refuses a path, and by which rule. */
 static bool is_refused(const struct witness *w, const char *path, bool changes,
 		       const struct path_rule **ret_rule)
@@ -97,9 +89,9 @@ static bool is_refused(const struct witness *w, const char *path, bool changes,
 	if (*ret_rule &&
 	    !(w->tj->is_contained && policy_has_image(w->policy) && (*ret_rule)->origin.is_shipped))
 		return access < (changes ? ACCESS_OVERLAY : ACCESS_READ) &&
-		       (changes || is_there(path));
+		       (changes || presence_of(path));
 	*ret_rule = NULL;
-	return !is_its_own(w, path) && (changes || is_there(path));
+	return !is_its_own(w, path) && (changes || presence_of(path));
 }
 
 static const char *reason_of(const struct path_rule *rule)

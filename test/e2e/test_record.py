@@ -242,3 +242,22 @@ time.sleep(1000)"""
         assert result["reason"] == "record" and result["duration_ms"] < 20000, result
     finally:
         subprocess.run(["umount", full], check=True)
+
+
+DEAD_SERVER = """
+import ctypes, os, subprocess, sys
+server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.mount(b"dead", b"/srv", b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % server): sys.exit(77)
+sys.exit(subprocess.run(sys.argv[1:]).returncode)"""
+
+
+def test_a_dead_file_server_does_not_stop_the_clock(brig):
+    """The path is the sandbox's choice: nobody outside asks a file server for it, nor waits for one."""
+    if not brig.who.is_root or not os.path.exists("/dev/fuse"):
+        pytest.skip("needs root and /dev/fuse")
+    start = time.monotonic()
+    done = brig.run("--wall", "1s", "--", "sh", "-c", "cat /srv/secret; sleep 1000", before=["unshare", "--mount", "/usr/bin/python3", "-c", DEAD_SERVER])
+    if done.code == 77:
+        pytest.skip("needs to mount a FUSE file system")
+    assert done.code == 124 and "refused: read /srv/secret" in done.error and time.monotonic() - start < 5, done
