@@ -10,7 +10,8 @@
  * looked at; one whose parent is gone already has 0, the number of the first process before it
  * executed anything.
  *
- * A table of fixed size, without allocation, for the keeper.
+ * A table of fixed size, without allocation, for the keeper. Where more processes are alive than it
+ * holds, or than there are descriptors for, some have the number of an ancestor.
  */
 #ifndef BRIG_JAIL_LINEAGE_H
 #define BRIG_JAIL_LINEAGE_H
@@ -18,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LINEAGE_SLOTS 128
+#define LINEAGE_SLOTS 1024
 
 struct lineage {
 	struct {
@@ -27,6 +28,7 @@ struct lineage {
 		uint32_t exec;
 	} slots[LINEAGE_SLOTS];
 	uint32_t last; /* number given */
+	int fd_end;    /* descriptors from here on are left for other things; 0: none is */
 };
 
 uint32_t lineage_of(struct lineage *lineage, pid_t tid);

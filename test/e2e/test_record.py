@@ -115,6 +115,25 @@ def test_a_tree_of_programs_can_be_rebuilt(brig):
     assert [parent for _, parent in cats] == [inner, 0], programs
 
 
+@pytest.mark.tier("container")
+@pytest.mark.parametrize("limit", [None, 64])
+def test_many_programs_at_once(brig, limit):
+    """Each has its own number; where the keeper has no descriptor for more, its other work goes on."""
+    code = """
+import os, socket, subprocess
+children = [subprocess.Popen(["sh", "-c", "read x; exec 3</etc/debian_version"], stdin=subprocess.PIPE, close_fds=True) for _ in range(COUNT)]
+os.mkdir("d"); os.chmod("d", 0o2755)
+with socket.socket() as s: print(s.connect_ex(("127.0.0.1", 1)))
+for child in children: child.communicate(b"\\n")"""
+    count = 200 if limit is None else 50
+    brig.who.mkdir(brig.work / "out", 0o777)
+    before = [] if limit is None else ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "-"]
+    done = brig.run("--allow-write", ".", "--", "python3", "-c", code.replace("COUNT", str(count)), before=before, cwd=brig.work / "out")
+    assert (done.code, done.text) == (0, "111\n"), done
+    numbers = [e["exec"] for e in events(brig) if e["object"] == "/etc/debian_version"]
+    assert len(numbers) == count and (limit or len(set(numbers)) == count), numbers
+
+
 @pytest.mark.parametrize("record,kinds", [("off", None), ("denied", {"syscall"}), ("writes", {"syscall", "exec", "file"}), ("all", {"syscall", "exec", "file"})])
 def test_what_is_recorded(brig, record, kinds):
     brig.who.mkdir(brig.work / "out", 0o777)
