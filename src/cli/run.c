@@ -161,17 +161,24 @@ static int narrow_by_file(struct policy *policy, const char *path, const struct 
  */
 static int hide_state(struct policy *policy, const struct policy_env *env, struct err *err)
 {
+	bool is_needed = policy->record != RECORD_OFF;
 	const struct path_rule *rule;
-	char path[PATH_MAX];
-	int r = trace_home_path(path, NULL);
+	char link[64], path[PATH_MAX];
+	ssize_t len;
+	int fd = trace_home_open(NULL, true, is_needed ? err : NULL);
 
-	/* Without a place for it there is nothing to hide; who needs one is told later. */
-	if (r < 0 || policy_path_access(&policy->fs, path, &rule) == ACCESS_NONE)
+	/* Without a place for it there is nothing to hide; who needs one is told. */
+	if (fd < 0)
+		return is_needed ? fd : 0;
+	/* Where it really is, whatever links lead there: the rules are about that. */
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, path, sizeof(path));
+	close(fd);
+	if (len < 0 || len >= (ssize_t)sizeof(path))
+		return err_set(err, -ENAMETOOLONG, "the path of the state directory is too long");
+	path[len] = '\0';
+	if (policy_path_access(&policy->fs, path, &rule) == ACCESS_NONE)
 		return 0;
-	r = trace_home_open(NULL, true, err);
-	if (r < 0)
-		return policy->record == RECORD_OFF ? 0 : r;
-	close(r);
 	return policy_set_flag(policy, "deny", path, env, err);
 }
 
@@ -234,7 +241,7 @@ static bool is_usual(const struct denial *d)
 static void print_denials(const struct result *result)
 {
 	uint64_t printed = 0, more = result->denials_left_out;
-	char object[sizeof(result->denials[0].object)];
+	char line[sizeof(struct denial) + 64];
 
 	for (size_t i = 0; i < result->denial_count; i++) {
 		const struct denial *d = &result->denials[i];
@@ -246,10 +253,10 @@ static void print_denials(const struct result *result)
 			continue;
 		}
 		printed++;
-		snprintf(object, sizeof(object), "%s", d->object);
-		str_make_printable(object);
-		fprintf(stderr, "brig: refused: %s %s: %s%s%s\n", d->action, object, d->reason,
-			d->allow_with[0] ? "; allow with " : "", d->allow_with);
+		snprintf(line, sizeof(line), "%s %s: %s%s%s", d->action, d->object, d->reason,
+			 d->allow_with[0] ? "; allow with " : "", d->allow_with);
+		str_make_printable(line);
+		fprintf(stderr, "brig: refused: %s\n", line);
 	}
 	if (more > 0)
 		fprintf(stderr, "brig: refused: %llu more (brig events %s --denied)\n",

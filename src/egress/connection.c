@@ -410,8 +410,8 @@ static int start_dial(struct gate *gate, struct connection *connection)
 	return watch_socket(gate, connection, connection->remote, WATCH_REMOTE);
 }
 
-/* The caller goes on without the outcome, and learns of it by polling. */
-static int park_caller(struct gate *gate, struct connection *connection)
+/* The caller goes on without the outcome, told so by this error, and learns of it by polling. */
+static int park_caller(struct gate *gate, struct connection *connection, int error)
 {
 	int r = park_enter(&gate->park, connection->caller,
 			   !address_is_ipv4(connection->address.ip), &connection->parked);
@@ -419,7 +419,7 @@ static int park_caller(struct gate *gate, struct connection *connection)
 	if (r < 0)
 		return r;
 	connection->is_parked = true;
-	connection_answer(gate, connection, -EINPROGRESS);
+	connection_answer(gate, connection, error);
 	return 0;
 }
 
@@ -442,7 +442,7 @@ void connection_dial(struct gate *gate, struct connection *connection)
 	r = flags < 0 ? -errno : start_dial(gate, connection);
 	/* The dial's own end is an event of R, at once if it is connected already. */
 	if (r == 0 && (flags & O_NONBLOCK))
-		r = park_caller(gate, connection);
+		r = park_caller(gate, connection, -EINPROGRESS);
 	else if (r == 0)
 		set_deadline(gate, connection, patience(connection->caller));
 	if (r < 0)
@@ -492,7 +492,24 @@ void connection_expired(struct gate *gate, struct connection *connection)
 		return;
 	}
 	if (connection->phase == PHASE_DIALLING)
-		r = park_caller(gate, connection);
+		r = park_caller(gate, connection, -EINPROGRESS);
 	if (r < 0)
 		connection_end(gate, connection, r);
+}
+
+/* A that connects by itself goes on by itself; A that is parked already is about to be completed. */
+void connection_interrupt(struct gate *gate, struct connection *connection)
+{
+	int r;
+
+	if (connection->phase == PHASE_DIALLING) {
+		connection->deadline = NO_DEADLINE;
+		r = park_caller(gate, connection, -EINTR);
+		if (r < 0)
+			connection_end(gate, connection, r);
+		return;
+	}
+	connection_answer(gate, connection, -EINTR);
+	if (connection->phase == PHASE_DIRECT)
+		connection_drop(gate, connection);
 }

@@ -265,16 +265,32 @@ void gate_policy_changed(struct gate *gate, const struct policy *policy)
 	gate->own.read_ms = 0;
 }
 
-void gate_cancel(struct gate *gate, uint64_t id)
+static struct connection *find_awaited(struct gate *gate, uint64_t id)
 {
 	for (uint32_t i = 0; i < gate->used; i++) {
 		struct connection *connection = &gate->connections[i];
 
 		if (connection->phase != PHASE_FREE && connection->is_awaited &&
-		    connection->id == id) {
-			connection->is_awaited = false;
-			connection_end(gate, connection, -EINTR);
-			return;
-		}
+		    connection->id == id)
+			return connection;
 	}
+	return NULL;
+}
+
+void gate_cancel(struct gate *gate, uint64_t id)
+{
+	struct connection *connection = find_awaited(gate, id);
+
+	if (!connection)
+		return;
+	connection->is_awaited = false;
+	connection_end(gate, connection, -EINTR);
+}
+
+void gate_interrupt(struct gate *gate, uint64_t id)
+{
+	struct connection *connection = find_awaited(gate, id);
+
+	if (connection)
+		connection_interrupt(gate, connection);
 }

@@ -114,6 +114,12 @@ void gate_connect(struct gate *gate, const struct gate_attempt *attempt);
 void gate_cancel(struct gate *gate, uint64_t id);
 
 /*
+ * A signal is due to the caller: the answer is EINTR, and the connection goes on, to be polled for, as
+ * after every connect() that was interrupted.
+ */
+void gate_interrupt(struct gate *gate, uint64_t id);
+
+/*
  * The resolver that the sandbox uses: a bound UDP socket and a listening TCP socket, both in its
  * network and the gate's from now on; either may be -EBADF.
  */

@@ -83,6 +83,7 @@ void connection_event(struct gate *gate, struct connection *connection, enum wat
 		      uint32_t events);
 void connection_turn(struct gate *gate, struct connection *connection);
 void connection_expired(struct gate *gate, struct connection *connection);
+void connection_interrupt(struct gate *gate, struct connection *connection);
 void connection_drop(struct gate *gate, struct connection *connection);
 
 #endif

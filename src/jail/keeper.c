@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,6 +29,8 @@
 #define END_TIMEOUT_MS 5000
 
 #define REAP_MAX 256 /* in one go */
+
+#define FREE_DESCRIPTORS 32 /* that the record of who is who leaves for the work itself */
 
 #define BESIDE_MS 10 /* between looks at whether the child beside us has ended */
 
@@ -445,6 +448,20 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 	return failure->code;
 }
 
+/* All that there may be, now that the first process has its own limit; some stay free for the work. */
+static void take_descriptors(struct lineage *lineage)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)!setrlimit(RLIMIT_NOFILE, &limit);
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		lineage->fd_end = (int)MIN(limit.rlim_cur, (rlim_t)INT_MAX) - FREE_DESCRIPTORS;
+	lineage->fd_end = MAX(lineage->fd_end, 1);
+}
+
 /* From the first process to the moment when the sandbox must end. */
 static void run(const struct jail *jail, const struct jail_command *command, struct watch *watch)
 {
@@ -460,6 +477,7 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 	}
 	close_inherited(jail, watch);
 	drop_stdio();
+	take_descriptors(&watch->recorder->lineage);
 	if (failure.code == 0 && plan_has_namespaces(jail->plan)) {
 		failure.step = STEP_SETTLE;
 		failure.code = inside_settle(jail);
@@ -474,8 +492,10 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		/* Also what went before we began to listen; and if we cannot, all is lost. */
 		watch->lost = watch->mounts < 0 || !executor_is_intact(watch->executor);
 	}
-	if (jail->wall_ms != UINT64_MAX)
+	if (jail->wall_ms != UINT64_MAX) {
 		watch->deadline = now_ms() + jail->wall_ms + LATE_MS;
+		watch->recorder->deadline = watch->deadline * 1000000;
+	}
 	event.pid = watch->first;
 	/* Only at a terminal does the warden need to know; elsewhere it can sleep on. */
 	if (command->terminal >= 0)
@@ -548,7 +568,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .conditions = jail->conditions,
 					     .control = control } };
 
-	recorder = (struct recorder){ .ring = jail->ring };
+	recorder = (struct recorder){ .ring = jail->ring, .deadline = UINT64_MAX };
 	watch.recorder = &recorder;
 	watch.mediator.recorder = jail->ring ? &recorder : NULL;
 	outlet.channel = jail->outlet;

@@ -1,5 +1,6 @@
 #include "jail/lineage.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -48,6 +49,10 @@ static void keep(struct lineage *lineage, pid_t tid, uint32_t exec)
 		pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
 	if (lineage->slots[i].pidfd > 0)
 		close(lineage->slots[i].pidfd);
+	if (lineage->fd_end && pidfd >= lineage->fd_end) {
+		close(pidfd);
+		pidfd = -EBADF;
+	}
 	lineage->slots[i].tid = tid;
 	lineage->slots[i].pidfd = pidfd < 0 ? 0 : pidfd;
 	lineage->slots[i].exec = exec;

@@ -10,7 +10,8 @@
  * looked at; one whose parent is gone already has 0, the number of the first process before it
  * executed anything.
  *
- * A table of fixed size, without allocation, for the keeper.
+ * A table of fixed size, without allocation, for the keeper. Where more processes are alive than it
+ * holds, or than there are descriptors for, some have the number of an ancestor.
  */
 #ifndef BRIG_JAIL_LINEAGE_H
 #define BRIG_JAIL_LINEAGE_H
@@ -18,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LINEAGE_SLOTS 128
+#define LINEAGE_SLOTS 1024
 
 struct lineage {
 	struct {
@@ -30,6 +31,7 @@ struct lineage {
 	pid_t recent; /* looked at less than a millisecond ago: a number is not given again so soon */
 	uint64_t recent_ns;
 	uint32_t recent_exec;
+	int fd_end; /* descriptors from here on are left for other things; 0: none is */
 };
 
 /* now_ns: by a clock that only grows. */

@@ -210,7 +210,7 @@ bool recorder_put(struct recorder *rec, const struct seccomp_notif *notif, int a
 		texts[i] = c.texts[i];
 	while (record_put(rec->ring, &c.entry, texts) == -EAGAIN) {
 		record_push(rec->ring);
-		if (is_gone(control))
+		if (is_gone(control) || now_ns() >= rec->deadline)
 			return false;
 	}
 	return true;

@@ -17,11 +17,12 @@
 
 struct recorder {
 	struct record_ring *ring; /* NULL: nothing is recorded */
+	uint64_t deadline;        /* CLOCK_MONOTONIC, ns: no reader is waited for longer */
 	struct lineage lineage;
 };
 
 /* Puts a call into the ring. answer: what it will return, or RECORD_CONTINUED. Waits for the reader
- * when the ring is full; false when the reader is gone. */
+ * when the ring is full; false when the reader is gone or too late. */
 bool recorder_put(struct recorder *recorder, const struct seccomp_notif *notif, int answer,
 		  int control);
 

@@ -18,20 +18,17 @@ static int send_message(const struct outlet *outlet, const struct outlet_message
 {
 	int passed[PASSED_MAX];
 	size_t count = own_count;
-	int r = 0;
+	int r;
 
 	memcpy(passed, own, own_count * sizeof(*own));
-	for (size_t i = 0; i < spares && r == 0; i++) {
+	/* A host without IPv6 has none to give; where memory is short, the next message may have. */
+	for (size_t i = 0; i < spares; i++) {
 		int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-		if (fd < 0)
-			r = -errno;
-		else
+		if (fd >= 0)
 			passed[count++] = fd;
 	}
-	/* A host without IPv6 has none to give. */
-	if (r == 0 || r == -EAFNOSUPPORT)
-		r = fd_send(outlet->channel, message, sizeof(*message), passed, count);
+	r = fd_send(outlet->channel, message, sizeof(*message), passed, count);
 	for (size_t i = own_count; i < count; i++)
 		close(passed[i]);
 	return r;
@@ -55,11 +52,11 @@ int outlet_open(struct outlet *outlet)
 	return r;
 }
 
-static void cancel(const struct outlet *outlet, uint64_t id)
+static int tell(const struct outlet *outlet, enum outlet_kind kind, uint64_t id)
 {
-	const struct outlet_message message = { .kind = OUTLET_CANCELLED, .id = id };
+	const struct outlet_message message = { .kind = (int32_t)kind, .id = id };
 
-	(void)!fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
+	return fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
 }
 
 /* AF_INET or AF_INET6 of any type, as the gate says what is refused; else -EAFNOSUPPORT. */
@@ -107,6 +104,7 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 				 outlet->offered++ % OUTLET_SURPLUS ? 1 : 3);
 	if (r < 0)
 		return r == -EAGAIN ? r : -ENETUNREACH;
+	outlet->held[outlet->held_count].is_signalled = false;
 	outlet->held[outlet->held_count].id = notif->id;
 	outlet->held[outlet->held_count++].tid = (pid_t)notif->pid;
 	return 1;
@@ -140,12 +138,12 @@ void outlet_look(struct outlet *outlet, int listener)
 		uint64_t id = outlet->held[i].id;
 
 		if (!reply_is_awaited(listener, id)) {
-			cancel(outlet, id);
+			(void)!tell(outlet, OUTLET_CANCELLED, id);
 			forget(outlet, i);
-		} else if (target_has_signal(outlet->held[i].tid)) {
-			cancel(outlet, id);
-			(void)!reply_result(listener, id, -EINTR);
-			forget(outlet, i);
+		} else if (!outlet->held[i].is_signalled &&
+			   target_has_signal(outlet->held[i].tid)) {
+			/* The gate answers: until then the socket does not look like a connecting one. */
+			outlet->held[i].is_signalled = tell(outlet, OUTLET_SIGNAL, id) == 0;
 		}
 	}
 }

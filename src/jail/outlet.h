@@ -8,6 +8,7 @@
  *	keeper -> warden   OUTLET_OPENED    the resolver's two sockets, and some in stock
  *	                   OUTLET_CONNECT   a copy of the address, the caller's socket, more for the stock
  *	                   OUTLET_CANCELLED the caller of that connect waits no longer
+ *	                   OUTLET_SIGNAL    it shall not wait any longer: a signal is due
  *	warden -> keeper   struct outlet_answer, for each connect that was not cancelled
  *
  * The address is copied once, then the socket is taken, then the notification is seen to be still
@@ -15,8 +16,8 @@
  * what the memory says neither.
  *
  * A connect that waits for a distant host can be interrupted: where a signal is due to the caller,
- * the connect fails with EINTR. The kernel would hold the signal back until the answer
- * (WAIT_KILLABLE_RECV).
+ * the connect fails with EINTR and goes on, as without a sandbox, though whatever the handler's flags
+ * say. The kernel would hold the signal back until the answer (WAIT_KILLABLE_RECV).
  *
  * Only internet sockets are the gate's. A socket of another family goes on, and the kernel decides:
  * in a network namespace with nothing but a loopback device it leads nowhere outside.
@@ -38,7 +39,7 @@
 /* In the sandbox's own network, so that getaddrinfo() sees an address that is not loopback. */
 #define OUTLET_OWN_ADDRESS "192.0.2.1"
 
-enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED };
+enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED, OUTLET_SIGNAL };
 
 /*
  * Descriptors: of OUTLET_OPENED the resolver's datagram socket and listener, then OUTLET_SPARES of
@@ -62,6 +63,7 @@ struct outlet {
 	struct {
 		uint64_t id;
 		pid_t tid;
+		bool is_signalled; /* the gate knows */
 	} held[OUTLET_HELD_MAX];
 	size_t held_count;
 	unsigned int offered;

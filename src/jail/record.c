@@ -1,6 +1,7 @@
 #include "jail/record.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -16,31 +17,40 @@
  * Positions only grow; where they are in the ring is their remainder. The writer's is written by
  * the keeper, the reader's by the warden, each on a line of its own.
  */
-struct record_ring {
+struct shared {
 	_Alignas(64) uint64_t written;
 	_Alignas(64) uint64_t taken;
-	_Alignas(64) uint64_t pushed; /* the keeper's own: up to where the reader was woken */
-	int event;
 	_Alignas(64) char bytes[RING_SIZE];
+};
+
+/* Each side's own, in memory of its own: what the other side writes leads neither of them astray. */
+struct record_ring {
+	struct shared *shared;
+	uint64_t written, taken; /* how far this side is with what it does */
+	uint64_t pushed;         /* up to where the reader was woken */
+	int event;
 };
 
 _Static_assert((size_t)RECORD_TEXTS *RECORD_TEXT_MAX * 4 < RING_SIZE, "several entries always fit");
 
 int record_ring_new(struct record_ring **ret_ring)
 {
-	struct record_ring *ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE,
-					MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	_cleanup_free_ struct record_ring *ring = calloc(1, sizeof(*ring));
+	int r;
 
-	if (ring == MAP_FAILED)
+	if (!ring)
+		return -ENOMEM;
+	ring->shared = mmap(NULL, sizeof(*ring->shared), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (ring->shared == MAP_FAILED)
 		return -errno;
 	ring->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (ring->event < 0) {
-		int r = -errno;
-
-		munmap(ring, sizeof(*ring));
+		r = -errno;
+		munmap(ring->shared, sizeof(*ring->shared));
 		return r;
 	}
-	*ret_ring = ring;
+	*ret_ring = take_ptr(&ring);
 	return 0;
 }
 
@@ -49,7 +59,13 @@ void record_ring_free(struct record_ring *ring)
 	if (!ring)
 		return;
 	fd_close(ring->event);
-	munmap(ring, sizeof(*ring));
+	munmap(ring->shared, sizeof(*ring->shared));
+	free(ring);
+}
+
+void *record_ring_memory(struct record_ring *ring)
+{
+	return ring->shared;
 }
 
 int record_ring_fd(const struct record_ring *ring)
@@ -57,7 +73,7 @@ int record_ring_fd(const struct record_ring *ring)
 	return ring->event;
 }
 
-static void copy_in(struct record_ring *ring, uint64_t at, const void *data, size_t len)
+static void copy_in(struct shared *ring, uint64_t at, const void *data, size_t len)
 {
 	size_t start = at % RING_SIZE, first = MIN(len, RING_SIZE - start);
 
@@ -65,7 +81,7 @@ static void copy_in(struct record_ring *ring, uint64_t at, const void *data, siz
 	memcpy(ring->bytes, (const char *)data + first, len - first);
 }
 
-static void copy_out(const struct record_ring *ring, uint64_t at, void *data, size_t len)
+static void copy_out(const struct shared *ring, uint64_t at, void *data, size_t len)
 {
 	size_t start = at % RING_SIZE, first = MIN(len, RING_SIZE - start);
 
@@ -89,16 +105,18 @@ int record_put(struct record_ring *ring, const struct record_entry *entry,
 		full.lengths[i] = texts[i] ? (uint32_t)strnlen(texts[i], RECORD_TEXT_MAX - 1) : 0;
 		len += full.lengths[i];
 	}
-	if (rounded(len) > RING_SIZE - (at - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE)))
+	if (rounded(len) >
+	    RING_SIZE - (at - __atomic_load_n(&ring->shared->taken, __ATOMIC_ACQUIRE)))
 		return -EAGAIN;
-	copy_in(ring, at, &full, sizeof(full));
+	copy_in(ring->shared, at, &full, sizeof(full));
 	at += sizeof(full);
 	for (int i = 0; i < RECORD_TEXTS; i++) {
 		if (full.lengths[i])
-			copy_in(ring, at, texts[i], full.lengths[i]);
+			copy_in(ring->shared, at, texts[i], full.lengths[i]);
 		at += full.lengths[i];
 	}
-	__atomic_store_n(&ring->written, ring->written + rounded(len), __ATOMIC_RELEASE);
+	ring->written += rounded(len);
+	__atomic_store_n(&ring->shared->written, ring->written, __ATOMIC_RELEASE);
 	if (ring->written - ring->pushed > RING_SIZE / 2)
 		record_push(ring);
 	return 0;
@@ -123,7 +141,8 @@ void record_push(struct record_ring *ring)
 /* What the other side says is looked at once, and believed only where it can be. */
 int record_take(struct record_ring *ring, struct record_taken *ret_taken)
 {
-	uint64_t written = __atomic_load_n(&ring->written, __ATOMIC_ACQUIRE), at = ring->taken;
+	uint64_t written = __atomic_load_n(&ring->shared->written, __ATOMIC_ACQUIRE),
+		 at = ring->taken;
 	struct record_entry *entry = &ret_taken->entry;
 	uint64_t there = written - at, len = sizeof(*entry);
 
@@ -131,7 +150,7 @@ int record_take(struct record_ring *ring, struct record_taken *ret_taken)
 		return 0;
 	if (there > RING_SIZE || there < sizeof(*entry))
 		return -EBADMSG;
-	copy_out(ring, at, entry, sizeof(*entry));
+	copy_out(ring->shared, at, entry, sizeof(*entry));
 	for (int i = 0; i < RECORD_TEXTS; i++) {
 		if (entry->lengths[i] >= RECORD_TEXT_MAX)
 			return -EBADMSG;
@@ -141,10 +160,11 @@ int record_take(struct record_ring *ring, struct record_taken *ret_taken)
 		return -EBADMSG;
 	at += sizeof(*entry);
 	for (int i = 0; i < RECORD_TEXTS; i++) {
-		copy_out(ring, at, ret_taken->texts[i], entry->lengths[i]);
+		copy_out(ring->shared, at, ret_taken->texts[i], entry->lengths[i]);
 		ret_taken->texts[i][entry->lengths[i]] = '\0';
 		at += entry->lengths[i];
 	}
-	__atomic_store_n(&ring->taken, ring->taken + rounded(len), __ATOMIC_RELEASE);
+	ring->taken += rounded(len);
+	__atomic_store_n(&ring->shared->taken, ring->taken, __ATOMIC_RELEASE);
 	return 1;
 }

@@ -65,6 +65,9 @@ struct record_ring;
 [[nodiscard]] int record_ring_new(struct record_ring **ret_ring);
 void record_ring_free(struct record_ring *ring);
 
+/* What both sides can write to, for tests. */
+void *record_ring_memory(struct record_ring *ring);
+
 /* Readable when there is something to take. Both processes have it under the same number. */
 int record_ring_fd(const struct record_ring *ring);
 

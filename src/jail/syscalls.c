@@ -231,8 +231,11 @@ static const struct arg_clause chmodat_clauses[] = {
  */
 #define MAKES_NONE(n) CLEAR(n, O_CREAT | TMPFILE_BIT)
 #define READS_FILE(n) CLEAR(n, O_DIRECTORY | O_PATH)
-#define WRITES(n)     MASKED(n, O_ACCMODE, O_WRONLY, O_RDWR)
-#define NAMELESS(n)   MASKED(n, O_PATH | TMPFILE_BIT, O_PATH, TMPFILE_BIT, O_PATH | TMPFILE_BIT)
+/* O_TRUNC empties a file that is opened for reading, too; the fourth mode is for ioctl() alone. */
+#define WRITES(n)                                                                       \
+	MASKED(n, O_ACCMODE | O_TRUNC, O_WRONLY, O_RDWR, O_ACCMODE, O_TRUNC | O_RDONLY, \
+	       O_TRUNC | O_WRONLY, O_TRUNC | O_RDWR, O_TRUNC | O_ACCMODE)
+#define NAMELESS(n) MASKED(n, O_PATH | TMPFILE_BIT, O_PATH, TMPFILE_BIT, O_PATH | TMPFILE_BIT)
 
 static const struct arg_clause open_clauses[] = {
 	{ WITH_READS, MEDIATE, { MAKES_NONE(1), READS_FILE(1) } },

@@ -252,7 +252,7 @@ static const struct field {
 	FIELD(object_base64, SHAPE_TEXT, false,
 	      "the exact bytes of the object where it is not UTF-8 or has a NUL"),
 	FIELD(parent, SHAPE_NUMBER, true, "number of the execve that this one was started from"),
-	FIELD(pid, SHAPE_NUMBER, true, "process, as the host counts; 0 for the warden itself"),
+	FIELD(pid, SHAPE_NUMBER, true, "thread that asked, as the sandbox counts; 0 for the warden itself"),
 	FIELD(policy, SHAPE_TEXT, false, "in the first line: digest of the resolved policy"),
 	FIELD(prev, SHAPE_TEXT, true,
 	      "SHA-256 of the line before without its newline; zeros in the first"),

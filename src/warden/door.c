@@ -13,10 +13,17 @@ enum { V4, V6 };
 int door_open(struct witness *witness, const struct seclusion *seclusion, struct door *ret_door,
 	      int *ret_theirs, struct err *err)
 {
-	int pair[2];
+	int pair[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(err, -errno, "cannot make a socket pair");
+	/* A keeper that waited for us here could not keep our deadline when we are stopped. */
+	r = fd_set_nonblock(pair[1], 1);
+	if (r < 0) {
+		close(pair[0]);
+		close(pair[1]);
+		return err_errno(err, r, "cannot make a socket pair");
+	}
 	*ret_door = DOOR_NONE;
 	ret_door->channel = pair[0];
 	ret_door->witness = witness;
@@ -153,8 +160,11 @@ static void on_connect(struct door *door, const struct outlet_message *message, 
 	};
 
 	_Static_assert(sizeof(attempt.address) == OUTLET_ADDRESS_MAX, "one size");
-	if (fd < 0)
+	/* There was no room for one more descriptor; the caller must not wait for that. */
+	if (fd < 0) {
+		answer(door, message->id, EMFILE);
 		return;
+	}
 	make_gate(door);
 	if (!door->gate || message->len > sizeof(attempt.address)) {
 		close(fd);
@@ -187,6 +197,10 @@ static void on_message(struct door *door, const struct outlet_message *message,
 	case OUTLET_CANCELLED:
 		if (door->gate)
 			gate_cancel(door->gate, message->id);
+		break;
+	case OUTLET_SIGNAL:
+		if (door->gate)
+			gate_interrupt(door->gate, message->id);
 		break;
 	default:
 		break;

@@ -332,7 +332,7 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 		next = w->phase_deadline;
 	if ((w->tj->watch.memory || w->tj->watch.cpu_time) && w->phase < PHASE_KILLED)
 		next = MIN(next, w->next_watch);
-	if (w->witness.trace && trace_due_ms(w->witness.trace) >= 0)
+	if (w->witness.trace && w->witness.failure == 0 && trace_due_ms(w->witness.trace) >= 0)
 		next = MIN(next, now + (uint64_t)trace_due_ms(w->witness.trace));
 	if (door_timeout(&w->door) >= 0)
 		next = MIN(next, now + (uint64_t)door_timeout(&w->door));
@@ -341,7 +341,7 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
 }
 
-/* Takes what the keeper saw. What cannot be recorded any more cannot go on. */
+/* Takes what the keeper saw; also what can no longer be written, or the keeper would wait for room. */
 static void read_record(struct warden *w)
 {
 	static struct record_taken taken;
@@ -351,14 +351,11 @@ static void read_record(struct warden *w)
 	if (!w->ring)
 		return;
 	(void)!read(record_ring_fd(w->ring), &count, sizeof(count));
-	while (w->witness.failure == 0 && (r = record_take(w->ring, &taken)) > 0)
-		witness_take(&w->witness, &taken);
+	while ((r = record_take(w->ring, &taken)) > 0)
+		if (w->witness.failure == 0)
+			witness_take(&w->witness, &taken);
 	if (w->witness.failure == 0)
 		w->witness.failure = r;
-	if (w->witness.failure < 0) {
-		set_reason(w, REASON_RECORD);
-		kill_now(w);
-	}
 }
 
 /* What waits in the stream's buffer is written when nothing new comes. */
@@ -366,6 +363,15 @@ static void flush_record(struct warden *w)
 {
 	if (w->witness.trace && w->witness.failure == 0 && trace_due_ms(w->witness.trace) == 0)
 		w->witness.failure = trace_flush(w->witness.trace);
+}
+
+/* What cannot be recorded any more cannot go on, whoever found out. */
+static void check_record(struct warden *w)
+{
+	if (w->witness.failure == 0)
+		return;
+	set_reason(w, REASON_RECORD);
+	kill_now(w);
 }
 
 static void check_output(struct warden *w)
@@ -421,6 +427,7 @@ static void supervise(struct warden *w)
 		if (fds[0].revents)
 			read_news(w);
 		flush_record(w);
+		check_record(w);
 		now = now_ms();
 		check_deadlines(w, now);
 		check_watch(w, now);
@@ -500,20 +507,18 @@ static void find_usage(struct warden *w)
 }
 
 /* A call of a foreign ABI is the one refusal that the kernel shows us by itself. */
-static void find_denials(struct result *result)
+static void find_denials(struct warden *w)
 {
-	struct denial *d = &result->denials[result->denial_count];
-
-	if (result->signal != SIGSYS)
-		return;
-	result->denial_count++;
-	*d = (struct denial){
+	static const struct denial foreign = {
 		.action = "syscall",
 		.object = "a system call of a foreign ABI (i386 or x32), or SIGSYS sent by the "
 			  "program itself",
 		.reason = "the filter knows the native calls only; a foreign ABI would bypass it",
 		.allow_with = "",
 	};
+
+	if (w->result->signal == SIGSYS)
+		witness_deny(&w->witness, &foreign);
 }
 
 /* The pipes that we made: whoever holds one may also open it again (/dev/stdout). */
@@ -546,21 +551,21 @@ static char *find_program(const char *name, const char *search)
 	}
 }
 
-static void deny_exec(struct result *result, const char *path, const struct path_rule *rule)
+static void deny_exec(struct warden *w, const char *path, const struct path_rule *rule)
 {
-	struct denial *d = &result->denials[result->denial_count++];
+	struct denial d = { .action = "exec" };
 
-	snprintf(d->action, sizeof(d->action), "exec");
-	snprintf(d->object, sizeof(d->object), "%s", path);
+	snprintf(d.object, sizeof(d.object), "%s", path);
 	if (rule) {
-		snprintf(d->rule_source, sizeof(d->rule_source), "%s", rule->origin.source);
-		snprintf(d->rule_key, sizeof(d->rule_key), "fs");
-		d->rule_line = rule->origin.line;
+		snprintf(d.rule_source, sizeof(d.rule_source), "%s", rule->origin.source);
+		snprintf(d.rule_key, sizeof(d.rule_key), "fs");
+		d.rule_line = rule->origin.line;
 	}
-	snprintf(d->reason, sizeof(d->reason), "%s",
+	snprintf(d.reason, sizeof(d.reason), "%s",
 		 rule ? "the policy does not let the sandbox read this file"
 		      : "no rule of the policy covers this path");
-	snprintf(d->allow_with, sizeof(d->allow_with), "--allow-read %s", path);
+	witness_offer(&d, "--allow-read", path);
+	witness_deny(&w->witness, &d);
 }
 
 /* In words, why the program was not executed: the policy's refusal is told apart from the host's.
@@ -587,7 +592,7 @@ static void explain_exec(struct warden *w, const char *program, int code, struct
 		err_set(err, code,
 			"the policy does not let the sandbox read \"%s\" (add --allow-read %s)",
 			real, real);
-		deny_exec(w->result, real, rule);
+		deny_exec(w, real, rule);
 	}
 }
 
@@ -790,7 +795,7 @@ static int run_prepared(struct warden *w, struct err *err)
 		r = start_failed(w, err);
 	else
 		find_exit_code(w);
-	find_denials(w->result);
+	find_denials(w);
 	if (r == 0)
 		close_stream(w, err);
 	return r;

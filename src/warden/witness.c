@@ -3,13 +3,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/str.h"
 #include "jail/numbers.h"
 #include "jail/syscalls.h"
 #include "tier/view.h"
+#include "warden/presence.h"
 
 /* What a call asks for. */
 enum wish {
@@ -81,13 +80,6 @@ static bool is_its_own(const struct witness *w, const char *path)
 	return false;
 }
 
-static bool is_there(const char *path)
-{
-	struct stat st;
-
-	return fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0;
-}
-
 /* Whether the policy refuses a path, and by which rule. */
 static bool is_refused(const struct witness *w, const char *path, bool changes,
 		       const struct path_rule **ret_rule)
@@ -97,9 +89,9 @@ static bool is_refused(const struct witness *w, const char *path, bool changes,
 	if (*ret_rule &&
 	    !(w->tj->is_contained && policy_has_image(w->policy) && (*ret_rule)->origin.is_shipped))
 		return access < (changes ? ACCESS_OVERLAY : ACCESS_READ) &&
-		       (changes || is_there(path));
+		       (changes || presence_of(path));
 	*ret_rule = NULL;
-	return !is_its_own(w, path) && (changes || is_there(path));
+	return !is_its_own(w, path) && (changes || presence_of(path));
 }
 
 static const char *reason_of(const struct path_rule *rule)
@@ -176,8 +168,7 @@ static void judge_path(struct witness *w, const struct record_taken *t, const st
 		name_rule(&d, rule);
 	if (is_denied) {
 		put(d.reason, sizeof(d.reason), reason_of(rule));
-		snprintf(d.allow_with, sizeof(d.allow_with), "--allow-%s %.255s",
-			 changes ? "write" : "read", absolute);
+		witness_offer(&d, changes ? "--allow-write" : "--allow-read", absolute);
 	}
 	tell(w, &t->entry, str_equal(deed->action, "exec") ? TRACE_EXEC : TRACE_FILE, &d, absolute,
 	     is_denied);
@@ -304,6 +295,28 @@ void witness_gate(struct witness *w, const struct gate_event *event, uint32_t ex
 		d.rule_line = j->rule->origin.line;
 	}
 	tell(w, &entry, kind, &d, j->object, !j->is_allowed);
+}
+
+/* Whether a shell takes every byte as it is. */
+static bool is_plain(const char *text)
+{
+	return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+			    "0123456789_-./:=,+@%") == strlen(text);
+}
+
+void witness_offer(struct denial *d, const char *flag, const char *path)
+{
+	char printable[sizeof(d->allow_with)];
+	int len;
+
+	len = snprintf(printable, sizeof(printable), is_plain(path) ? "%s %s" : "%s '%s'", flag,
+		       path);
+	if (len >= (int)sizeof(printable))
+		return;
+	str_make_printable(printable);
+	if (strchr(path, '\'') || !strstr(printable, path))
+		return;
+	put(d->allow_with, sizeof(d->allow_with), printable);
 }
 
 void witness_deny(struct witness *w, const struct denial *denial)

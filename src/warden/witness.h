@@ -34,6 +34,12 @@ void witness_take(struct witness *witness, const struct record_taken *taken);
 /* What the gate decided. exec: which execve its caller comes from. */
 void witness_gate(struct witness *witness, const struct gate_event *event, uint32_t exec);
 
+/*
+ * The flag that would allow a path, in the words of a shell: the path is the sandbox's, and a person
+ * may paste them. None where it would not be that path: too long, or not printable.
+ */
+void witness_offer(struct denial *denial, const char *flag, const char *path);
+
 /* A refusal that somebody else saw: told once, however often it is repeated. */
 void witness_deny(struct witness *witness, const struct denial *denial);
 

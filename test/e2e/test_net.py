@@ -276,6 +276,22 @@ print(hashlib.sha256(u.urlopen("http://good.test/33554432", timeout=60).read()).
     assert done.text.split() == [str(200 * 65536), "True", hashlib.sha256(internet.BLOCK * 32).hexdigest()], done
 
 
+@pytest.mark.parametrize("limit", range(34, 44))
+def test_without_a_free_descriptor_a_connect_fails(net, limit):
+    """At once, whichever descriptor is the one that the gate has no room for."""
+    code = """
+import errno, socket
+held, seen = [], set()
+for i in range(60):
+    held.append(socket.socket())
+    held[-1].setblocking(False)
+    seen.add(held[-1].connect_ex(("93.184.216.99", 9)))
+print(seen <= {errno.EINPROGRESS, errno.EMFILE, errno.ENETUNREACH, errno.EAGAIN})"""
+    done = net.run(["93.184.216.99/32:9 raw"], "sh", "-c", 'ulimit -Sn 200; exec python3 -c "$0"', code, before=["sh", "-c", f'ulimit -Sn {limit}; exec "$@"', "-"])
+    # With fewer still, nothing starts, and that is said.
+    assert done.out == b"True\n" or (done.code == 125 and done.err), done
+
+
 def test_epoll_dup_and_half_close(net):
     code = """
 import hashlib, os, select, socket
@@ -303,6 +319,19 @@ try: socket.create_connection(("silent.test", 80))
 finally: print(time.monotonic() - start < 10)"""
     done = net.run(["silent.test:80"], "python3", "-c", code)
     assert (done.code, done.text) == (7, "True\n"), done
+
+
+def test_a_connect_that_was_interrupted_goes_on(net):
+    """As POSIX has it: after EINTR the socket is connecting. Python polls for it."""
+    code = """
+import errno, select, signal, socket, time
+signal.signal(signal.SIGALRM, lambda *a: None); signal.siginterrupt(signal.SIGALRM, False); signal.setitimer(signal.ITIMER_REAL, 0.3)
+s = socket.socket(); start = time.monotonic()
+s.settimeout(None)
+try: s.connect(("93.184.216.99", 9)); print("connected")
+except OSError as e: print(e)"""
+    done = net.run(["93.184.216.99/32:9 raw"], "timeout", "2", "python3", "-c", code)
+    assert (done.code, done.out) == (124, b""), done
 
 
 def test_other_ways_out_are_closed(net):

@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import harness
 import pytest
 
 
@@ -46,6 +47,49 @@ def test_a_short_line_for_each_refusal(brig, secret):
     assert lines == [f"brig: refused: read {secret}: no rule of the policy covers this path; allow with --allow-read {secret}"], done
 
 
+def test_more_refusals_than_there_is_room_for(brig):
+    """The one that the warden adds by itself finds no room either."""
+    code = """
+import os, signal
+for i in range(100):
+    try: os.open(f"/nowhere/{i}", os.O_WRONLY | os.O_CREAT)
+    except OSError: pass
+os.kill(os.getpid(), signal.SIGSYS)"""
+    result = brig.json("--", "python3", "-c", code)
+    assert result["exit_code"] == 128 + signal.SIGSYS and result["reason"] == "signal", result
+    assert len(result["denials"]) == 64 and result["denials_left_out"] >= 37
+
+
+def test_what_is_printed_of_a_refusal_is_harmless(brig):
+    """Nothing for the terminal to obey, no line that looks like ours, nothing that a shell would run when it is pasted."""
+    names = ["/nowhere/\x1b]0;title\x07\x1b[2J", "/nowhere/x\nbrig: refused: nothing", "/nowhere/\udcff", "/nowhere/$(id);id", "/nowhere/a'b", "/nowhere/" + "long/" * 80]
+    code = f"""
+import os
+for name in {names!r}:
+    try: os.open(name, os.O_WRONLY | os.O_CREAT)
+    except OSError: pass"""
+    done = brig.run("--", "python3", "-c", code)
+    lines = [line for line in done.err.split(b"\n") if b"/nowhere" in line]
+    assert len(lines) == len(names) and all(line.startswith(b"brig: refused: write /nowhere/") for line in lines), done
+    assert not any(byte < 32 or byte > 126 for line in lines for byte in line), lines
+    assert [line.partition(b"; allow with ")[2] for line in lines] == [b"", b"", b"", b"--allow-write '/nowhere/$(id);id'", b"", b""]
+
+
+def test_a_reader_that_sleeps_does_not_stop_the_clock(brig):
+    """The keeper waits for room in the ring, though not past its own deadline."""
+    code = "import os\nos.write(1, b'go')\nwhile True: os.close(os.open('/dev/null', os.O_RDONLY))"
+    process = brig.start("run", "--wall", "2s", "--", "python3", "-c", code)
+    process.stdout.read(2)
+    process.send_signal(signal.SIGSTOP)
+    keeper = harness.keeper_of(process.pid)
+    try:
+        harness.wait_until(lambda: harness.state(keeper) in ("Z", ""), "the keeper's end", timeout=8)
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.communicate()
+    assert process.returncode == 124
+
+
 def test_calls_that_tell_of_an_attack(brig):
     code = """
 import ctypes, os
@@ -71,11 +115,31 @@ def test_a_tree_of_programs_can_be_rebuilt(brig):
     assert [parent for _, parent in cats] == [inner, 0], programs
 
 
+@pytest.mark.tier("container")
+@pytest.mark.parametrize("limit", [None, 64])
+def test_many_programs_at_once(brig, limit):
+    """Each has its own number; where the keeper has no descriptor for more, its other work goes on."""
+    code = """
+import os, socket, subprocess
+children = [subprocess.Popen(["sh", "-c", "read x; exec 3</etc/debian_version"], stdin=subprocess.PIPE, close_fds=True) for _ in range(COUNT)]
+os.mkdir("d"); os.chmod("d", 0o2755)
+with socket.socket() as s: print(s.connect_ex(("127.0.0.1", 1)))
+for child in children: child.communicate(b"\\n")"""
+    count = 200 if limit is None else 50
+    brig.who.mkdir(brig.work / "out", 0o777)
+    before = [] if limit is None else ["sh", "-c", f'ulimit -n {limit}; exec "$@"', "-"]
+    done = brig.run("--allow-write", ".", "--", "python3", "-c", code.replace("COUNT", str(count)), before=before, cwd=brig.work / "out")
+    assert (done.code, done.text) == (0, "111\n"), done
+    numbers = [e["exec"] for e in events(brig) if e["object"] == "/etc/debian_version"]
+    assert len(numbers) == count and (limit or len(set(numbers)) == count), numbers
+
+
 @pytest.mark.parametrize("record,kinds", [("off", None), ("denied", {"syscall"}), ("writes", {"syscall", "exec", "file"}), ("all", {"syscall", "exec", "file"})])
 def test_what_is_recorded(brig, record, kinds):
     brig.who.mkdir(brig.work / "out", 0o777)
+    brig.who.write(brig.work / "out" / "emptied", "x", 0o666)
     options = ["--record", record, "--allow-write", brig.work / "out", "--"]
-    result = brig.json(*options, "sh", "-c", "cat /etc/debian_version > out/f; unshare -r true; mkdir out/d; rm out/f")
+    result = brig.json(*options, "sh", "-c", "cat /etc/debian_version > out/f; unshare -r true; mkdir out/d; rm out/f; python3 -c 'import os; os.open(\"out/emptied\", os.O_RDONLY | os.O_TRUNC)'")
     assert [w for w in result["enforcement"] if w["name"] == "record"] or record == "off"
     if record == "off":
         assert result["denials"] == [] and "no sandbox has left events" in brig("events").error
@@ -85,6 +149,7 @@ def test_what_is_recorded(brig, record, kinds):
     reads = [e for e in seen if e["action"] == "read"]
     assert bool(reads) == (record == "all")
     if record != "denied":
+        assert [e for e in seen if e["action"] == "write" and e["object"].endswith("out/emptied")]
         assert {"write", "mkdir", "remove"} <= {e["action"] for e in seen}
 
 
@@ -145,6 +210,18 @@ def test_the_record_is_out_of_the_sandboxs_reach(brig, there):
     assert len(list((state / "brig" / "sandboxes").iterdir())) == (2 if there else 1)
 
 
+@pytest.mark.tier("container")
+@pytest.mark.parametrize("spelling", ["link", "//real//state", "real/../real/state"])
+def test_the_record_is_hidden_where_it_really_lies(brig, spelling):
+    """Whatever XDG_STATE_HOME calls the place: rules are about real paths."""
+    state = brig.who.mkdir(brig.who.mkdir(brig.home / "real") / "state")
+    (brig.home / "link").symlink_to(state)
+    env = {"XDG_STATE_HOME": f"{brig.home}/{spelling}"}
+    done = brig.run("--allow-write", "real", "--", "sh", "-c", "sleep 0.2; cat real/state/brig/*/*; true", cwd=brig.home, env=env)
+    assert done.code == 0 and done.out == b"", done
+    assert brig("events", "verify", env=env).code == 0
+
+
 def test_nowhere_to_record_refuses_the_start(brig):
     bad = brig.who.mkdir(brig.folder / "bad")
     brig.who.write(bad / "brig", "a file")
@@ -164,3 +241,42 @@ def test_a_full_disk_ends_the_sandbox_with_a_reason(brig):
         assert result["reason"] == "record" and result["exit_code"] != 0, result
     finally:
         subprocess.run(["umount", full], check=True)
+
+
+@pytest.mark.tier("container")
+def test_a_full_disk_ends_also_who_only_connects(brig):
+    """Connections are told by the gate: the end does not wait for an event of another kind."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    full = brig.who.mkdir(brig.folder / "full")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=128k,uid={brig.who.uid},gid={brig.who.gid},mode=700", "tmpfs", full], check=True)
+    try:
+        code = """
+import socket, time
+for port in range(1, 2000):
+    with socket.socket() as s:
+        s.connect_ex(("192.0.2.77", port))
+time.sleep(1000)"""
+        result = brig.json("--wall", "30s", "--", "python3", "-c", code, env={"XDG_STATE_HOME": full})
+        assert result["reason"] == "record" and result["duration_ms"] < 20000, result
+    finally:
+        subprocess.run(["umount", full], check=True)
+
+
+DEAD_SERVER = """
+import ctypes, os, subprocess, sys
+server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.mount(b"dead", b"/srv", b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % server): sys.exit(77)
+sys.exit(subprocess.run(sys.argv[1:]).returncode)"""
+
+
+def test_a_dead_file_server_does_not_stop_the_clock(brig):
+    """The path is the sandbox's choice: nobody outside asks a file server for it, nor waits for one."""
+    if not brig.who.is_root or not os.path.exists("/dev/fuse"):
+        pytest.skip("needs root and /dev/fuse")
+    start = time.monotonic()
+    done = brig.run("--wall", "1s", "--", "sh", "-c", "cat /srv/secret; sleep 1000", before=["unshare", "--mount", "/usr/bin/python3", "-c", DEAD_SERVER])
+    if done.code == 77:
+        pytest.skip("needs to mount a FUSE file system")
+    assert done.code == 124 and "refused: read /srv/secret" in done.error and time.monotonic() - start < 5, done

@@ -81,17 +81,18 @@ static void the_dead_are_forgotten(void **state)
 /* More processes than there are slots: the number is right, or that of an ancestor. */
 static void many(void **state)
 {
-	pid_t pids[LINEAGE_SLOTS * 2];
-	uint32_t numbers[LINEAGE_SLOTS * 2];
+	enum { COUNT = LINEAGE_SLOTS + 100 };
+	pid_t pids[COUNT];
+	uint32_t numbers[COUNT];
 
 	(void)state;
-	for (size_t i = 0; i < LINEAGE_SLOTS * 2; i++) {
+	for (size_t i = 0; i < COUNT; i++) {
 		pids[i] = sleeper();
 		numbers[i] = lineage_exec(&lineage, pids[i]);
 	}
-	for (size_t i = LINEAGE_SLOTS; i < LINEAGE_SLOTS * 2; i++)
+	for (size_t i = COUNT - LINEAGE_SLOTS; i < COUNT; i++)
 		assert_true(number_of(pids[i]) == numbers[i] || number_of(pids[i]) == 0);
-	for (size_t i = 0; i < LINEAGE_SLOTS * 2; i++)
+	for (size_t i = 0; i < COUNT; i++)
 		end(pids[i]);
 }
 
