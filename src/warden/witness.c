@@ -306,6 +306,34 @@ void witness_gate(struct witness *w, const struct gate_event *event, uint32_t ex
 	tell(w, &entry, kind, &d, j->object, !j->is_allowed);
 }
 
+void witness_refused(struct witness *w, enum outlet_refusal refusal, const char *object, pid_t pid,
+		     uint32_t exec)
+{
+	static const struct {
+		const char *action, *object, *reason;
+	} words[OUTLET_REFUSAL_COUNT] = {
+		[OUTLET_REFUSED_SEND] = { "datagram", "an address",
+					  "datagrams leave only for the resolver (port 53)" },
+		[OUTLET_REFUSED_CONTROL] = { "datagram", "a control message",
+					     "it could send a packet past the gate" },
+		[OUTLET_REFUSED_BIND] = { "bind", "an address",
+					  "the process tier has no network of its own: only "
+					  "loopback without a port can be bound" },
+		[OUTLET_REFUSED_LISTEN] = { "listen", "a port",
+					    "the process tier has no network of its own: others on "
+					    "this host could connect" },
+	};
+	const struct record_entry entry = { .exec = exec, .parent = exec, .pid = pid };
+	struct denial d = { 0 };
+
+	put(d.action, sizeof(d.action), words[refusal].action);
+	put(d.reason, sizeof(d.reason), words[refusal].reason);
+	if (refusal == OUTLET_REFUSED_BIND || refusal == OUTLET_REFUSED_LISTEN)
+		put(d.allow_with, sizeof(d.allow_with), "--isolation container");
+	tell(w, &entry, TRACE_NET, &d,
+	     object[0] && refusal != OUTLET_REFUSED_CONTROL ? object : words[refusal].object, true);
+}
+
 void witness_deny(struct witness *w, const struct denial *denial)
 {
 	struct result *result = w->result;

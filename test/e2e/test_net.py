@@ -16,8 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "egress"))
 import internet  # noqa: E402
 from world import World  # noqa: E402
 
-pytestmark = pytest.mark.tier("container")
-
 
 @pytest.fixture(scope="session")
 def world():
@@ -210,6 +208,7 @@ def test_npm_installs(net):
     assert net.reached() == {FILES}
 
 
+@pytest.mark.tier("container")
 def test_without_a_rule_nothing_is_asked_and_nothing_leaves(net):
     """No packet, no query; the result says what was tried and what would allow it."""
     result = net.json([], "curl", "-sS", "-m", "20", "http://good.test/")
