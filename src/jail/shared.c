@@ -39,16 +39,16 @@ int shared_confine(int fd)
 int shared_refuse(const struct mediator *m, const struct seccomp_notif *notif,
 		  enum outlet_refusal refusal, const struct sockaddr_storage *address, size_t len)
 {
-	struct outlet_message message = {
-		.kind = OUTLET_REFUSED,
-		.pid = (int32_t)notif->pid,
-		.refusal = refusal,
-		.exec = m->recorder ? recorder_exec(m->recorder, (pid_t)notif->pid) : 0,
-		.len = (uint32_t)MIN(len, sizeof(message.address)),
-	};
+	struct outlet_message message = { .kind = OUTLET_REFUSED,
+					  .pid = (int32_t)notif->pid,
+					  .refusal = refusal };
 
-	if (message.len > 0)
-		memcpy(message.address, address, message.len);
+	if (m->recorder)
+		message.exec = recorder_exec(m->recorder, (pid_t)notif->pid);
+	if (len > 0 && len <= sizeof(message.address)) {
+		message.len = (uint32_t)len;
+		memcpy(message.address, address, len);
+	}
 	outlet_tell(m->outlet, &message);
 	return -EACCES;
 }

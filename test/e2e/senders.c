@@ -88,8 +88,8 @@ static int by_sendto(void)
 
 static int by_sendto6(void)
 {
-	return (int)sendto(socket(AF_INET6, SOCK_DGRAM, 0), "stolen", 6, 0, (struct sockaddr *)&bad6,
-			   sizeof(bad6));
+	return (int)sendto(socket(AF_INET6, SOCK_DGRAM, 0), "stolen", 6, 0,
+			   (struct sockaddr *)&bad6, sizeof(bad6));
 }
 
 static int by_sendmsg(void)
@@ -144,7 +144,8 @@ static int by_duplicate(void)
 {
 	int fd = udp();
 
-	return (int)sendto(dup(fd), "stolen", 6, MSG_DONTWAIT, (struct sockaddr *)&bad, sizeof(bad));
+	return (int)sendto(dup(fd), "stolen", 6, MSG_DONTWAIT, (struct sockaddr *)&bad,
+			   sizeof(bad));
 }
 
 /* After a connection that was allowed has ended. */
@@ -319,7 +320,8 @@ static int race(long rounds)
 
 		done[0] += sendto(SLOT, "stolen", 6, MSG_DONTWAIT | MSG_NOSIGNAL, to,
 				  sizeof(address)) >= 0;
-		done[1] += sendmsg(SLOT, &changing.many[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+		done[1] +=
+			sendmsg(SLOT, &changing.many[0].msg_hdr, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 		done[2] += sendmmsg(SLOT, changing.many, 2, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 		done[3] += connect(SLOT, to, sizeof(address)) >= 0;
 		done[4] += send(SLOT, "stolen", 6, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
