@@ -319,6 +319,10 @@ static int check_spec(const struct filter_spec *spec, struct err *err)
 		return err_set(err, -EOPNOTSUPP,
 			       "allow: nested cannot be had with rules for paths that do not exist "
 			       "yet: mounts of the sandbox's own would go around them");
+	if (spec->sockets == SOCKETS_SHARED &&
+	    (!spec->has_gate || spec->mediation == MEDIATE_NOTHING))
+		return err_set(err, -EOPNOTSUPP,
+			       "sockets on the host's network need a gate and a keeper");
 	if (syscall_count + 3 > RANGES_MAX)
 		return err_set(err, -E2BIG, "system call table has %u rows, at most %u fit",
 			       syscall_count, RANGES_MAX - 3);

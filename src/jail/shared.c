@@ -154,7 +154,8 @@ static int answer_open(const struct mediator *m, const struct seccomp_notif *not
 	    !(flags & (O_ACCMODE | O_CREAT | O_DIRECTORY | O_PATH)))
 		fd = make_resolv_conf();
 	if (fd >= 0) {
-		if (m->recorder && !recorder_put(m->recorder, notif, RECORD_CONTINUED, m->control))
+		if (m->recorder && (m->conditions & WITH_READS) &&
+		    !recorder_put(m->recorder, notif, RECORD_CONTINUED, m->control))
 			return -EPIPE;
 		r = reply_descriptor(m->listener, notif->id, fd, flags & O_CLOEXEC);
 		if (r == -EMFILE)

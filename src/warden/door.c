@@ -45,7 +45,7 @@ static int bind_resolver(int type, uint16_t *ret_port)
 
 int door_share(struct door *door, uint16_t *ret_port, struct err *err)
 {
-	uint16_t port, unused;
+	uint16_t port = 0, unused;
 
 	door->datagrams = bind_resolver(SOCK_DGRAM, &port);
 	door->listener =

@@ -65,6 +65,9 @@ static struct filter_spec spec_of(unsigned int i)
 
 static bool is_refused(const struct filter_spec *spec)
 {
+	if (spec->sockets == SOCKETS_SHARED &&
+	    (!spec->has_gate || spec->mediation == MEDIATE_NOTHING))
+		return true;
 	return spec->mediation == MEDIATE_NAMES && (spec->extensions & (1u << EXT_NESTED));
 }
 
@@ -419,6 +422,11 @@ static void an_impossible_spec_is_refused(void **state)
 	err = ERR_NONE;
 	assert_int_equal(filter_build(&(struct filter_spec){ .mediation = MEDIATE_NAMES,
 							     .extensions = 1 << EXT_NESTED },
+				      &filter, &err),
+			 -EOPNOTSUPP);
+	err = ERR_NONE;
+	assert_int_equal(filter_build(&(struct filter_spec){ .sockets = SOCKETS_SHARED,
+							     .mediation = MEDIATE_METADATA },
 				      &filter, &err),
 			 -EOPNOTSUPP);
 	assert_int_equal(filter.len, 7);
