@@ -1,6 +1,7 @@
 """The gate where the sandbox has the host's own network: every way to send, bind and listen, and races between them."""
 
 import json
+import os
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from test_net import internet, net, world  # noqa: F401
 pytestmark = pytest.mark.tier("process")
 
 SINK = "93.184.216.35"
+ROUNDS = os.environ.get("BRIG_TEST_ROUNDS", "4000")
 
 
 def senders(net, helper, rules, *words, **options):
@@ -60,7 +62,7 @@ def test_every_refusal_is_told(net, helper):
 @pytest.mark.parametrize("rules", [["good.test:80"], [f"{SINK}/32:80 raw"]])
 def test_races_end_where_they_were_judged(net, helper, rules):
     """One thread rewrites address and message, one exchanges the socket; each call is made thousands of times."""
-    done = senders(net, helper, rules, "race", "4000", SINK, timeout=200)
+    done = senders(net, helper, rules, "race", ROUNDS, SINK, timeout=500)
     assert done.code == 0 and done.text.startswith("sent "), done
     assert all(int(count) > 0 for count in done.text.split()[1:4]), done
     assert net.reached() <= {(SINK, "80")}, done
@@ -168,3 +170,13 @@ def test_the_report_and_what_is_missing(net):
     assert network and "gate" in network[0], result["enforcement"]
     said = net.brig.refused("run", *net.allow("good.test:80"), "--", "true", env={"BRIG_TEST_FAIL": "landlock_abi=3"})
     assert "--isolation container" in said and "Landlock" in said
+
+
+def test_a_program_that_cannot_be_started(net):
+    done = net.run(["good.test:80"], "/nowhere")
+    assert done.code == 127 and done.error == 'brig: "/nowhere" does not exist\n', done
+
+
+def test_a_broken_pair_is_a_signal(net):
+    code = "import signal, socket; a, b = socket.socketpair(); b.close(); signal.signal(signal.SIGPIPE, signal.SIG_DFL); a.sendmsg([b'x'])"
+    assert net.run(["good.test:80"], "python3", "-c", code).code == 128 + 13
