@@ -43,6 +43,9 @@
 /* In the sandbox's own network, so that getaddrinfo() sees an address that is not loopback. */
 #define OUTLET_OWN_ADDRESS "192.0.2.1"
 
+/* Where the network is shared: what an open of it for reading gets is made up. */
+#define OUTLET_RESOLV_CONF "/etc/resolv.conf"
+
 enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED, OUTLET_REFUSED };
 
 enum outlet_refusal {

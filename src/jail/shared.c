@@ -21,7 +21,6 @@
 #define SO_BINDTOIFINDEX 62
 #endif
 #define LOOPBACK_INDEX 1 /* in every network namespace */
-#define RESOLV_CONF    "/etc/resolv.conf"
 
 int shared_confine(int fd)
 {
@@ -138,10 +137,10 @@ static int make_resolv_conf(void)
 /* Whatever else it may be by now, the kernel and Landlock decide about that. */
 static bool is_resolv_conf(const struct seccomp_notif *notif, uint64_t path)
 {
-	char text[sizeof(RESOLV_CONF)];
+	char text[sizeof(OUTLET_RESOLV_CONF)];
 
 	return target_string((pid_t)notif->pid, path, text, sizeof(text)) == 0 &&
-	       str_equal(text, RESOLV_CONF);
+	       str_equal(text, OUTLET_RESOLV_CONF);
 }
 
 static int answer_open(const struct mediator *m, const struct seccomp_notif *notif, int path)

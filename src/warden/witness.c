@@ -94,6 +94,11 @@ static bool is_refused(const struct witness *w, const char *path, bool changes,
 {
 	enum access access = policy_path_access(&w->policy->fs, path, ret_rule);
 
+	if (!w->tj->is_contained && w->tj->has_gate && !changes &&
+	    str_equal(path, OUTLET_RESOLV_CONF)) {
+		*ret_rule = NULL;
+		return false;
+	}
 	if (*ret_rule &&
 	    !(w->tj->is_contained && policy_has_image(w->policy) && (*ret_rule)->origin.is_shipped))
 		return access < (changes ? ACCESS_OVERLAY : ACCESS_READ) &&

@@ -143,6 +143,12 @@ print([name for _, name in socket.if_nameindex() if name == "lo"])"""
         assert done.text.splitlines() == ["nameserver 127.0.0.1", "False", "refused", "['lo']"], done
 
 
+def test_what_works_is_not_told_as_refused(net):
+    result = net.json(["good.test:80"], "curl", "-sS", "-m", "20", "http://good.test/512")
+    assert result["exit_code"] == 0
+    assert [d for d in result["denials"] if d["object"] == "/etc/resolv.conf" or d["action"] in ("connect", "datagram")] == []
+
+
 def test_the_node_resolver(net):
     """c-ares looks at the address that an answer comes from."""
     if not shutil.which("node"):
