@@ -115,7 +115,7 @@ static int choose_gate(const struct tier_request *request, struct tier_jail *tj,
 	if (!can_take_descriptors())
 		return err_set(err, -EOPNOTSUPP,
 			       "net.allow on the process tier needs pidfd_getfd(), which is "
-			       "forbidden here (a container's system call profile?): use "
+			       "forbidden here: in Docker, --cap-add SYS_PTRACE allows it; or use "
 			       "--isolation container");
 	if (hook_without("metadata") || hook_without("syscalls"))
 		return err_set(err, -EOPNOTSUPP, "net.allow needs the filter and its listener");

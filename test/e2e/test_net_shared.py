@@ -170,12 +170,14 @@ print(s.getsockname()[1])"""
     assert done.text.splitlines() == ["True 1", "0"], done
 
 
-def test_the_report_and_what_is_missing(net):
+def test_the_report_and_what_is_missing(net, helper):
     result = net.json(["good.test:80"], "true")
     network = [line for line in map(json.dumps, result["enforcement"]) if '"network"' in line]
     assert network and "gate" in network[0], result["enforcement"]
     said = net.brig.refused("run", *net.allow("good.test:80"), "--", "true", env={"BRIG_TEST_FAIL": "landlock_abi=3"})
     assert "--isolation container" in said and "Landlock" in said
+    said = net.brig.refused("run", *net.allow("good.test:80"), "--", "true", before=[helper("dockerlike")])
+    assert "pidfd_getfd" in said and "SYS_PTRACE" in said
 
 
 def test_a_program_that_cannot_be_started(net):
