@@ -471,7 +471,7 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 	watch->first =
 		launch(jail, command, plan_has_namespaces(jail->plan) ? watch->executor : NULL,
 		       &watch->mediator.listener, &failure);
-	if (jail->outlet >= 0) {
+	if (jail->outlet >= 0 && plan_has_namespaces(jail->plan)) {
 		watch->outlet->datagrams = watch->executor->network.sockets.datagrams;
 		watch->outlet->listener = watch->executor->network.sockets.listener;
 	}
@@ -573,6 +573,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	watch.mediator.recorder = jail->ring ? &recorder : NULL;
 	outlet.channel = jail->outlet;
 	outlet.datagrams = outlet.listener = -EBADF;
+	outlet.resolver = jail->resolver;
 	watch.outlet = &outlet;
 	watch.mediator.outlet = jail->outlet >= 0 ? &outlet : NULL;
 	if (prepare(jail, command, warden, &watch, &failure) < 0)

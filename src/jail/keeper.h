@@ -66,6 +66,7 @@ struct jail {
 	unsigned int conditions;     /* of the filter (syscalls.h) */
 	struct record_ring *ring;    /* for what is only recorded; NULL: nothing is */
 	int outlet;                  /* to the gate (outlet.h); -EBADF: there is none */
+	uint16_t resolver; /* its port, where the network is the host's (shared.h); 0: it is not */
 	const char *const *guarded;
 	size_t guarded_count;
 	const char *const *writable;

@@ -364,6 +364,37 @@ static pid_t start_copy(struct launching *of, struct launch_failure *failure)
 	return pid;
 }
 
+/* The same with our descriptors: on a stack of its own, as nobody may return into this one. */
+static int become_workload_beside(void *arg)
+{
+	struct first *f = arg;
+
+	become_workload(&f->of, &f->failure);
+	return 127;
+}
+
+/*
+ * Once sendmsg() waits for us, the child cannot send the listener; in a table of descriptors that
+ * is ours too, it is there already. The child leaves the table before it closes anything.
+ */
+static pid_t start_sharing(struct launching *of, struct launch_failure *failure)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	pid_t pid;
+
+	of->is_beside = true;
+	first = (struct first){ .of = *of, .failure = { .op = -1 } };
+	pid = clone(become_workload_beside, stack + sizeof(stack),
+		    CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &first);
+	*failure = first.failure;
+	if (pid < 0)
+		*failure = (struct launch_failure){ .step = STEP_FORK, .op = -1, .code = -errno };
+	if (failure->code < 0 && pid > 0)
+		waitpid(pid, NULL, 0);
+	of->listener = first.of.listener;
+	return pid;
+}
+
 static pid_t start_child(struct launching *of, struct launch_failure *failure)
 {
 	/* Written by the child while the parent sleeps in vfork: the compiler must not keep a copy.
@@ -389,12 +420,19 @@ pid_t launch(const struct jail *jail, const struct jail_command *command,
 	     const struct executor *executor, int *ret_listener, struct launch_failure *failure)
 {
 	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
-	struct launching of = { .jail = jail, .command = command, .handover = -EBADF };
+	struct launching of = {
+		.jail = jail, .command = command, .handover = -EBADF, .listener = -EBADF
+	};
 	int pair[2], listener = -EBADF;
 	pid_t pid;
 
 	if (executor && executor->afterwards && executor->beside.pid > 0)
 		return launch_waiting(&executor->beside, ret_listener, failure);
+	if (jail->resolver) {
+		pid = start_sharing(&of, failure);
+		*ret_listener = of.listener;
+		return pid;
+	}
 	if (jail->mediation != MEDIATE_NOTHING && jail->filter) {
 		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) < 0) {
 			*failure = (struct launch_failure){ .step = STEP_FILTER,

@@ -16,6 +16,7 @@
 #include "jail/mediate_name.h"
 #include "jail/mediate_reply.h"
 #include "jail/numbers.h"
+#include "jail/shared.h"
 #include "jail/syscalls.h"
 #include "jail/target.h"
 
@@ -300,14 +301,16 @@ static int receive(const struct mediator *m, struct seccomp_notif *ret_notif)
 	return 0;
 }
 
-/* What the filter would have said if nothing were recorded. */
+/* What the filter would have said if nothing were recorded. What waits because the network is
+ * shared has its answer already, but for opens that anybody may make. */
 static unsigned int verdict_without_record(const struct mediator *m,
 					   const struct seccomp_notif *notif)
 {
 	uint64_t args[6];
 
 	memcpy(args, notif->data.args, sizeof(args));
-	return syscall_verdict(m->conditions & ~(WITH_TELL | WITH_CHANGES | WITH_READS),
+	return syscall_verdict(m->conditions & ~(unsigned int)(WITH_TELL | WITH_CHANGES |
+							       WITH_READS | WITH_SHARED),
 			       (uint32_t)notif->data.nr, args);
 }
 
@@ -355,6 +358,8 @@ int mediator_answer(const struct mediator *m)
 
 	if (r == 0 && m->outlet && notif.data.nr == __NR_connect)
 		return answer_connect(m, &notif);
+	if (r == 0 && m->outlet && m->outlet->resolver)
+		r = shared_answer(m, &notif);
 	if (r == 0 && m->recorder)
 		r = record(m, &notif);
 	if (r != 0)

@@ -14,7 +14,7 @@
  *    keeper's; one of another session has the one in /dev/pts with the number that its process
  *    shows. By such an open no terminal becomes a controlling one.
  *  - A fifo waits for its other end. The keeper does not wait: a process that it starts for this
- *    one call does, and answers. At most FIFO_WAITERS at a time (EAGAIN).
+ *    one call does, and answers. At most WAITERS_MAX at a time (waiter.h, EAGAIN).
  *  - Everything is opened without waiting; a file under a lease of the host's is EAGAIN.
  *  - F_GETFL shows O_NOFOLLOW; a target that has no descriptor left (EMFILE) finds the file made.
  *
@@ -32,8 +32,6 @@
 #include "jail/guard.h"
 #include "jail/mediate.h"
 #include "jail/mediate_walk.h"
-
-#define FIFO_WAITERS 16
 
 struct name_call;
 

@@ -1,11 +1,9 @@
 #include "jail/mediate_name.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -17,6 +15,7 @@
 #include "jail/mediate_act.h"
 #include "jail/mediate_reply.h"
 #include "jail/target.h"
+#include "jail/waiter.h"
 
 #define GO_ROUND_AGAIN   (-ERESTART) /* a link was followed, or something changed on the way */
 #define OWN_TERMINAL     makedev(5, 0)
@@ -53,16 +52,6 @@ static void look_up(int signal)
 	(void)signal;
 }
 
-/* What the keeper holds is none of the waiter's business, and pipes must not stay open here. */
-static void close_all_but(int one, int other)
-{
-	unsigned int low = (unsigned int)MIN(one, other), high = (unsigned int)MAX(one, other);
-
-	(void)!sys_close_range(0, low - 1, 0);
-	(void)!sys_close_range(low + 1, high - 1, 0);
-	(void)!sys_close_range(high + 1, ~0u, 0);
-}
-
 /* Waits for the other end in the target's place, for as long as the target does. */
 _Noreturn static void wait_in_fifo(const struct name_request *rq, int object)
 {
@@ -72,10 +61,7 @@ _Noreturn static void wait_in_fifo(const struct name_request *rq, int object)
 	char link[LINK_SIZE];
 	sigset_t alarm_only;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Not to be looked into: it holds the listener, and the workload sees it. */
-	prctl(PR_SET_DUMPABLE, 0);
-	close_all_but(listener, object);
+	fd_close_others((int[]){ listener, object }, 2);
 	sigemptyset(&alarm_only);
 	sigaddset(&alarm_only, SIGALRM);
 	sigaction(SIGALRM, &interrupt, NULL);
@@ -90,39 +76,13 @@ _Noreturn static void wait_in_fifo(const struct name_request *rq, int object)
 	_exit(0);
 }
 
-/* One of the processes that may wait at a time; NULL when all do. */
-static int *free_waiter(void)
-{
-	static int waiters[FIFO_WAITERS]; /* pidfds; 0 is not one */
-
-	for (size_t i = 0; i < ARRAY_SIZE(waiters); i++) {
-		struct pollfd ended = { .fd = waiters[i], .events = POLLIN };
-
-		if (waiters[i] > 0 && poll(&ended, 1, 0) == 1) {
-			fd_close(waiters[i]);
-			waiters[i] = 0;
-		}
-		if (waiters[i] == 0)
-			return &waiters[i];
-	}
-	return NULL;
-}
-
 static int start_waiter(const struct name_request *rq, int object)
 {
-	int *waiter = free_waiter();
-	pid_t pid;
+	pid_t pid = waiter_fork();
 
-	if (!waiter)
-		return -EAGAIN;
-	pid = sys_fork();
-	if (pid < 0)
-		return pid;
 	if (pid == 0)
 		wait_in_fifo(rq, object);
-	/* Our child, not yet waited for: the number is its own. */
-	*waiter = MAX(sys_pidfd_open(pid), 0);
-	return -EINPROGRESS;
+	return pid < 0 ? pid : -EINPROGRESS;
 }
 
 static int open_fifo(const struct name_request *rq, int object)

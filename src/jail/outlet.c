@@ -1,6 +1,7 @@
 #include "jail/outlet.h"
 
 #include <errno.h>
+#include <linux/netlink.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -22,7 +23,7 @@ static int send_message(const struct outlet *outlet, const struct outlet_message
 
 	memcpy(passed, own, own_count * sizeof(*own));
 	/* A host without IPv6 has none to give; where memory is short, the next message may have. */
-	for (size_t i = 0; i < spares; i++) {
+	for (size_t i = 0; i < spares && outlet->resolver == 0; i++) {
 		int fd = socket(families[i], SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 		if (fd >= 0)
@@ -59,16 +60,37 @@ static int tell(const struct outlet *outlet, enum outlet_kind kind, uint64_t id)
 	return fd_send(outlet->channel, &message, sizeof(message), NULL, 0);
 }
 
-/* AF_INET or AF_INET6 of any type, as the gate says what is refused; else -EAFNOSUPPORT. */
-static int internet_family(int fd)
+void outlet_tell(const struct outlet *outlet, const struct outlet_message *message)
+{
+	(void)!fd_send(outlet->channel, message, sizeof(*message), NULL, 0);
+}
+
+/* Which family a socket is of; of internet sockets the gate says what is refused. */
+static int family_of(int fd)
 {
 	socklen_t len = sizeof(int);
 	int domain;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ||
-	    (domain != AF_INET && domain != AF_INET6))
-		return -EAFNOSUPPORT;
-	return domain;
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 ? -errno : domain;
+}
+
+/*
+ * On a network that is shared, a connect that is not the gate's. Netlink is for the kernel's ears;
+ * a pair has its peer, and no other socket of the sandbox's could have one.
+ */
+static int connect_here(int fd, int family, const struct outlet_message *message)
+{
+	struct sockaddr_nl name;
+
+	if (family < 0)
+		return family;
+	if (family != AF_NETLINK)
+		return -EISCONN;
+	memcpy(&name, message->address, sizeof(name));
+	if (message->len < sizeof(name) || name.nl_family != AF_NETLINK || name.nl_pid != 0 ||
+	    name.nl_groups != 0)
+		return -EPERM;
+	return connect(fd, (const struct sockaddr *)&name, sizeof(name)) < 0 ? -errno : 0;
 }
 
 int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif *notif,
@@ -92,9 +114,14 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 		return fd;
 	if (!reply_is_awaited(listener, notif->id))
 		return -ESRCH;
-	family = internet_family(fd);
-	if (family < 0)
-		return 0;
+	family = family_of(fd);
+	if (family != AF_INET && family != AF_INET6) {
+		if (outlet->resolver == 0)
+			return 0;
+		r = connect_here(fd, family, &message);
+		r = r < 0 ? r : reply_result(listener, notif->id, 0);
+		return r < 0 ? r : 1;
+	}
 	if (outlet->held_count == OUTLET_HELD_MAX)
 		return -EAGAIN;
 	r = outlet_open(outlet);

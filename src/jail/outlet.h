@@ -9,6 +9,7 @@
  *	                   OUTLET_CONNECT   a copy of the address, the caller's socket, more for the stock
  *	                   OUTLET_CANCELLED the caller of that connect waits no longer
  *	                   OUTLET_SIGNAL    it shall not wait any longer: a signal is due
+ *	                   OUTLET_REFUSED   the keeper refused something by itself (shared.h)
  *	warden -> keeper   struct outlet_answer, for each connect that was not cancelled
  *
  * The address is copied once, then the socket is taken, then the notification is seen to be still
@@ -21,6 +22,10 @@
  *
  * Only internet sockets are the gate's. A socket of another family goes on, and the kernel decides:
  * in a network namespace with nothing but a loopback device it leads nowhere outside.
+ *
+ * Where the sandbox shares the network of the warden (resolver is a port), the gate makes its
+ * sockets by itself and needs none of ours, the resolver's are the warden's from the start, and no
+ * connect goes on: behind its number there may be another socket by then.
  */
 #ifndef BRIG_JAIL_OUTLET_H
 #define BRIG_JAIL_OUTLET_H
@@ -39,7 +44,18 @@
 /* In the sandbox's own network, so that getaddrinfo() sees an address that is not loopback. */
 #define OUTLET_OWN_ADDRESS "192.0.2.1"
 
-enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED, OUTLET_SIGNAL };
+/* Where the network is shared: what an open of it for reading gets is made up. */
+#define OUTLET_RESOLV_CONF "/etc/resolv.conf"
+
+enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED, OUTLET_SIGNAL, OUTLET_REFUSED };
+
+enum outlet_refusal {
+	OUTLET_REFUSED_SEND,
+	OUTLET_REFUSED_CONTROL,
+	OUTLET_REFUSED_BIND,
+	OUTLET_REFUSED_LISTEN,
+	OUTLET_REFUSAL_COUNT,
+};
 
 /*
  * Descriptors: of OUTLET_OPENED the resolver's datagram socket and listener, then OUTLET_SPARES of
@@ -49,6 +65,7 @@ struct outlet_message {
 	uint64_t id;
 	int32_t kind, pid;
 	uint32_t exec, len;
+	uint32_t refusal;
 	unsigned char address[OUTLET_ADDRESS_MAX];
 };
 
@@ -60,6 +77,7 @@ struct outlet_answer {
 struct outlet {
 	int channel;             /* -EBADF: there is no gate */
 	int datagrams, listener; /* the resolver's, until they are handed over */
+	uint16_t resolver;       /* its port on the network that is shared; 0: not shared */
 	struct {
 		uint64_t id;
 		pid_t tid;
@@ -72,7 +90,10 @@ struct outlet {
 /* Hands the resolver's sockets over, when somebody asks there: most sandboxes never do. */
 [[nodiscard]] int outlet_open(struct outlet *outlet);
 
-/* A connect: 1 when it is handed over, 0 when it is not the gate's, or -errno for the caller. */
+/* A message without descriptors. */
+void outlet_tell(const struct outlet *outlet, const struct outlet_message *message);
+
+/* A connect: 1 when it is handed over or answered, 0 when it is not the gate's, or -errno for the caller. */
 [[nodiscard]] int outlet_offer(struct outlet *outlet, int listener,
 			       const struct seccomp_notif *notif, uint32_t exec);
 

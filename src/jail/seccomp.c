@@ -200,6 +200,13 @@ static void emit_program(struct assembler *as, const struct range *ranges, unsig
 	emit_load(as, offsetof(struct seccomp_data, arch));
 }
 
+static const unsigned int socket_conditions[] = {
+	[SOCKETS_NONE] = 0,
+	[SOCKETS_UNIX] = WITH_UNIX,
+	[SOCKETS_INET] = WITH_UNIX | WITH_INET,
+	[SOCKETS_SHARED] = WITH_INET | WITH_SHARED,
+};
+
 unsigned int filter_conditions(const struct filter_spec *spec)
 {
 	unsigned int conditions = spec->extensions;
@@ -208,10 +215,7 @@ unsigned int filter_conditions(const struct filter_spec *spec)
 		conditions |= WITH_PRIVATE_IPC;
 	if (!spec->fixed_affinity)
 		conditions |= WITH_FREE_AFFINITY;
-	if (spec->sockets >= SOCKETS_UNIX)
-		conditions |= WITH_UNIX;
-	if (spec->sockets >= SOCKETS_INET)
-		conditions |= WITH_INET;
+	conditions |= socket_conditions[spec->sockets];
 	if (spec->mediation != MEDIATE_NOTHING)
 		conditions |= WITH_MODES;
 	if (spec->mediation == MEDIATE_NAMES)
@@ -301,7 +305,7 @@ static int check_spec(const struct filter_spec *spec, struct err *err)
 	if (spec->extensions >> EXTENSION_COUNT)
 		return err_set(err, -EINVAL, "no such extension of the system call filter: %#x",
 			       spec->extensions);
-	if ((unsigned int)spec->sockets > SOCKETS_INET)
+	if ((unsigned int)spec->sockets > SOCKETS_SHARED)
 		return err_set(err, -EINVAL, "no such set of sockets: %u",
 			       (unsigned int)spec->sockets);
 	if ((unsigned int)spec->record > RECORD_ALL)
@@ -315,6 +319,10 @@ static int check_spec(const struct filter_spec *spec, struct err *err)
 		return err_set(err, -EOPNOTSUPP,
 			       "allow: nested cannot be had with rules for paths that do not exist "
 			       "yet: mounts of the sandbox's own would go around them");
+	if (spec->sockets == SOCKETS_SHARED &&
+	    (!spec->has_gate || spec->mediation == MEDIATE_NOTHING))
+		return err_set(err, -EOPNOTSUPP,
+			       "sockets on the host's network need a gate and a keeper");
 	if (syscall_count + 3 > RANGES_MAX)
 		return err_set(err, -E2BIG, "system call table has %u rows, at most %u fit",
 			       syscall_count, RANGES_MAX - 3);

@@ -38,6 +38,11 @@ enum sockets {
 	SOCKETS_NONE, /* no socket() at all; pairs that stay connected to each other */
 	SOCKETS_UNIX, /* AF_UNIX as well: only where the sandbox sees no socket of the host */
 	SOCKETS_INET, /* and AF_INET, AF_INET6 stream and datagram, NETLINK_ROUTE */
+	/*
+	 * Those without AF_UNIX, on the network of the host: whatever sends to an address, binds or
+	 * listens waits for the keeper (mediate_send.h), and opens that might be of resolv.conf do.
+	 */
+	SOCKETS_SHARED,
 };
 
 /*

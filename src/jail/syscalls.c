@@ -32,6 +32,11 @@ enum {
 	IOPRIO_OF_USER = 3,
 	NETLINK_ROUTE_PROTOCOL = 0,
 	LEVEL_NETLINK = 270,
+	OPT_BIND_TO_DEVICE = 25,
+	OPT_BIND_TO_INDEX = 62,
+	OPT_IP_PACKET_INFO_IF = 50, /* IP_UNICAST_IF; IPV6_PKTINFO has the same number */
+	OPT_IPV6_UNICAST_IF = 76,
+	OPT_IPV6_2292RTHDR = 5,
 	OPT_ATTACH_BPF = 50,
 	OPT_ATTACH_REUSEPORT_EBPF = 52,
 	OPT_TCP_REPAIR = 19,
@@ -141,6 +146,15 @@ static const struct arg_clause socketpair_clauses[] = {
  * route, or from a family, other than the one that was judged.
  */
 static const struct arg_clause setsockopt_clauses[] = {
+	/* On a network that others use too, the keeper and the gate say by which interface. */
+	{ WITH_SHARED,
+	  EPERM,
+	  { ARG(1, SOL_SOCKET), ARG(2, OPT_BIND_TO_DEVICE, OPT_BIND_TO_INDEX) } },
+	{ WITH_SHARED, EPERM, { ARG(1, IPPROTO_IP), ARG(2, OPT_IP_PACKET_INFO_IF) } },
+	{ WITH_SHARED,
+	  EPERM,
+	  { ARG(1, IPPROTO_IPV6),
+	    ARG(2, OPT_IP_PACKET_INFO_IF, OPT_IPV6_UNICAST_IF, OPT_IPV6_2292RTHDR) } },
 	{ 0, EPERM, { ARG(1, SOL_SOCKET), ARG(2, OPT_ATTACH_BPF, OPT_ATTACH_REUSEPORT_EBPF) } },
 	{ 0, EPERM, { ARG(1, IPPROTO_TCP), ARG(2, OPT_TCP_ULP, OPT_TCP_REPAIR) } },
 	{ 0, EPERM, { ARG(1, IPPROTO_UDP), ARG(2, OPT_UDP_ENCAP) } },
@@ -235,10 +249,12 @@ static const struct arg_clause chmodat_clauses[] = {
 #define WRITES(n)                                                                       \
 	MASKED(n, O_ACCMODE | O_TRUNC, O_WRONLY, O_RDWR, O_ACCMODE, O_TRUNC | O_RDONLY, \
 	       O_TRUNC | O_WRONLY, O_TRUNC | O_RDWR, O_TRUNC | O_ACCMODE)
-#define NAMELESS(n) MASKED(n, O_PATH | TMPFILE_BIT, O_PATH, TMPFILE_BIT, O_PATH | TMPFILE_BIT)
+#define ONLY_READS(n) CLEAR(n, O_ACCMODE | O_CREAT | TMPFILE_BIT | O_DIRECTORY | O_PATH)
+#define NAMELESS(n)   MASKED(n, O_PATH | TMPFILE_BIT, O_PATH, TMPFILE_BIT, O_PATH | TMPFILE_BIT)
 
 static const struct arg_clause open_clauses[] = {
 	{ WITH_READS, MEDIATE, { MAKES_NONE(1), READS_FILE(1) } },
+	{ WITH_SHARED, MEDIATE, { ONLY_READS(1) } },
 	{ WITH_CHANGES, MEDIATE, { MAKES_NONE(1), READS_FILE(1), WRITES(1) } },
 	{ WITH_MODES, ALLOW, { MAKES_NONE(1) } },
 	{ WITH_MODES, EPERM, { SETS_ID(2) } },
@@ -248,6 +264,7 @@ static const struct arg_clause open_clauses[] = {
 };
 static const struct arg_clause openat_clauses[] = {
 	{ WITH_READS, MEDIATE, { MAKES_NONE(2), READS_FILE(2) } },
+	{ WITH_SHARED, MEDIATE, { ONLY_READS(2) } },
 	{ WITH_CHANGES, MEDIATE, { MAKES_NONE(2), READS_FILE(2), WRITES(2) } },
 	{ WITH_MODES, ALLOW, { MAKES_NONE(2) } },
 	{ WITH_MODES, EPERM, { SETS_ID(3) } },
@@ -291,6 +308,32 @@ static const struct arg_clause execve_clauses[] = {
 static const struct arg_clause connect_clauses[] = {
 	{ WITH_GATE, MEDIATE, { NO_TEST } },
 	{ WITH_TELL, MEDIATE, { NO_TEST } },
+};
+
+/*
+ * Landlock knows TCP alone, and a datagram socket cannot be tamed by binding it: a control message
+ * takes its packet past the interface that it is bound to. So on the host's own network the keeper
+ * carries out whatever might have an address with it. A descriptor that is a harmless pair in one
+ * moment can be another the next, so which socket it is never decides here. A connection that
+ * begins with its first bytes is one more way to connect: programs fall back.
+ */
+#define FAST_OPEN(n) MASKED(n, MSG_FASTOPEN, MSG_FASTOPEN)
+
+static const struct arg_clause sendto_clauses[] = {
+	{ WITH_SHARED, EOPNOTSUPP, { FAST_OPEN(3) } },
+	{ WITH_SHARED, ALLOW, { ARG(4, 0), HIGH_HALF_ZERO(4) } },
+	{ WITH_SHARED, MEDIATE, { NO_TEST } },
+};
+static const struct arg_clause sendmsg_clauses[] = {
+	{ WITH_SHARED, EOPNOTSUPP, { FAST_OPEN(2) } },
+	{ WITH_SHARED, MEDIATE, { NO_TEST } },
+};
+static const struct arg_clause sendmmsg_clauses[] = {
+	{ WITH_SHARED, EOPNOTSUPP, { FAST_OPEN(3) } },
+	{ WITH_SHARED, MEDIATE, { NO_TEST } },
+};
+static const struct arg_clause shared_clauses[] = {
+	{ WITH_SHARED, MEDIATE, { NO_TEST } },
 };
 
 /* Nobody calls these by mistake. */
@@ -412,6 +455,10 @@ const struct arg_rule arg_rules[RULE_COUNT] = {
 	[RULE_REMOVE] = RULE(remove_clauses, ALLOW),
 	[RULE_EXECVE] = RULE(execve_clauses, ALLOW),
 	[RULE_CONNECT] = RULE(connect_clauses, ALLOW),
+	[RULE_SENDTO] = RULE(sendto_clauses, ALLOW),
+	[RULE_SENDMSG] = RULE(sendmsg_clauses, ALLOW),
+	[RULE_SENDMMSG] = RULE(sendmmsg_clauses, ALLOW),
+	[RULE_SHARED] = RULE(shared_clauses, ALLOW),
 	[RULE_TELL] = RULE(tell_clauses, EPERM),
 	[RULE_LANDLOCK] = RULE(landlock_clauses, ALLOW),
 	[RULE_SCHEDULE] = RULE(schedule_clauses, ALLOW),
@@ -543,10 +590,10 @@ const struct syscall_row syscall_table[] = {
 
 	/* Sockets: what a socket may reach is decided where it is made and by the gate. */
 	BY_RULE(RULE_SOCKET, socket), BY_RULE(RULE_SOCKETPAIR, socketpair),
-	BY_RULE(RULE_SETSOCKOPT, setsockopt), OPEN(getsockopt), BY_RULE(RULE_CONNECT, connect), OPEN(bind),
-	OPEN(listen), OPEN(accept), OPEN(accept4), OPEN(getsockname), OPEN(getpeername),
-	OPEN(sendto), OPEN(recvfrom), OPEN(sendmsg), OPEN(recvmsg), OPEN(sendmmsg),
-	OPEN(recvmmsg), OPEN(shutdown),
+	BY_RULE(RULE_SETSOCKOPT, setsockopt), OPEN(getsockopt), BY_RULE(RULE_CONNECT, connect), BY_RULE(RULE_SHARED, bind),
+	BY_RULE(RULE_SHARED, listen), OPEN(accept), OPEN(accept4), OPEN(getsockname), OPEN(getpeername),
+	BY_RULE(RULE_SENDTO, sendto), OPEN(recvfrom), BY_RULE(RULE_SENDMSG, sendmsg), OPEN(recvmsg),
+	BY_RULE(RULE_SENDMMSG, sendmmsg), OPEN(recvmmsg), OPEN(shutdown),
 
 	/* Objects with a number instead of a path: without an IPC namespace they are the host's. */
 	SHUT_UNLESS(WITH_PRIVATE_IPC, shmget), SHUT_UNLESS(WITH_PRIVATE_IPC, shmat),

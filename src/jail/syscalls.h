@@ -43,6 +43,7 @@ enum condition {
 	WITH_READS = 512 << EXTENSION_COUNT,   /* and every other open */
 	WITH_GATE = 2048 << EXTENSION_COUNT,   /* connections are the gate's to make */
 	WITH_PASS = 1024 << EXTENSION_COUNT,   /* an execve with the pass is not recorded */
+	WITH_SHARED = 4096 << EXTENSION_COUNT, /* the network is the host's: senders wait */
 };
 
 struct arg_test {
@@ -88,6 +89,10 @@ enum arg_rule_id {
 	RULE_REMOVE,
 	RULE_EXECVE,
 	RULE_CONNECT,
+	RULE_SENDTO,
+	RULE_SENDMSG,
+	RULE_SENDMMSG,
+	RULE_SHARED,
 	RULE_TELL,
 	RULE_LANDLOCK,
 	RULE_SCHEDULE,

@@ -51,6 +51,15 @@ int target_read(pid_t tid, uint64_t address, void *data, size_t len)
 	return n < 0 ? n : (size_t)n == len ? 0 : -EFAULT;
 }
 
+int target_write(pid_t tid, uint64_t address, const void *data, size_t len)
+{
+	const struct iovec local = { (void *)(uintptr_t)data, len };
+	const struct iovec remote = { (void *)(uintptr_t)address, len };
+	ssize_t n = process_vm_writev(tid, &local, 1, &remote, 1, 0);
+
+	return n < 0 ? -errno : (size_t)n == len ? 0 : -EFAULT;
+}
+
 /* Most strings are short: all that could follow is not copied, nor looked for on another page. */
 int target_string(pid_t tid, uint64_t address, char *text, size_t size)
 {

@@ -23,6 +23,9 @@
 /* All of len bytes (at most TARGET_READ_MAX), or -EFAULT. */
 [[nodiscard]] int target_read(pid_t tid, uint64_t address, void *data, size_t len);
 
+/* Writes into it what a call returns by a pointer; only where the thread itself could. */
+[[nodiscard]] int target_write(pid_t tid, uint64_t address, const void *data, size_t len);
+
 /* A string with its NUL; -ENAMETOOLONG when it does not end within size, which is at most
  * PATH_MAX. */
 [[nodiscard]] int target_string(pid_t tid, uint64_t address, char *text, size_t size);

@@ -71,7 +71,7 @@ const struct key policy_keys[] = {
 			"connections that are allowed: host:port, *.host:port, address/prefix:port",
 		.more = "\"raw\" behind a rule allows protocols other than TLS and HTTP. Without "
 			"any rule "
-			"there is no network at all. Needs the container tier.",
+			"there is no network at all. On the process tier it needs Linux 6.7.",
 	},
 	{
 		.name = "net.ask",

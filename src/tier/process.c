@@ -1,7 +1,10 @@
 #include "tier/process.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/hook.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -47,7 +50,8 @@ static int prepare_signals(const struct tier_request *request, struct tier_jail 
 
 static int prepare_filter(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
-	struct filter_spec spec = { .sockets = SOCKETS_NONE,
+	struct filter_spec spec = { .sockets = tj->has_gate ? SOCKETS_SHARED : SOCKETS_NONE,
+				    .has_gate = tj->has_gate,
 				    .fixed_affinity = tj->jail.has_affinity };
 	const struct words *allow = &request->policy->allow;
 	int r;
@@ -59,6 +63,8 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 		if (strv_has(&allow->list, extensions[i].name))
 			spec.extensions |= 1u << i;
 	/* Knocked out in a test build, the calls go straight to the kernel. */
+	if (request->policy->net_allow.count > 0 && hook_without("gate"))
+		spec.sockets = SOCKETS_INET;
 	spec.mediation = hook_without("metadata") ? MEDIATE_NOTHING : MEDIATE_METADATA;
 	r = spec.mediation == MEDIATE_NOTHING ? 0 : tier_record(request, tj, &spec, err);
 	r = r < 0 ? r : filter_build(&spec, &tj->filter, err);
@@ -75,7 +81,45 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 		   "mode, owner, times, attributes: by the keeper, in writable trees");
 	report_add(&tj->report, "syscalls", "seccomp", "default deny, %u allowed",
 		   tj->filter.allowed);
-	report_add(&tj->report, "network", "seccomp and Landlock", "no sockets but socketpair");
+	if (tj->has_gate)
+		report_add(&tj->report, "network", "gate, seccomp notification and Landlock",
+			   "the host's; %zu rules to connect, %zu to refuse; names, no other "
+			   "datagrams; no listening",
+			   request->policy->net_allow.count, request->policy->net_deny.count);
+	else
+		report_add(&tj->report, "network", "seccomp and Landlock",
+			   "no sockets but socketpair");
+	return 0;
+}
+
+/* Docker's profile allows it only with a capability; then no socket could be taken from a caller. */
+static bool can_take_descriptors(void)
+{
+	_cleanup_close_ int pidfd = sys_pidfd_open(getpid()), own = -EBADF;
+
+	own = pidfd < 0 ? pidfd : (int)syscall(SYS_pidfd_getfd, pidfd, pidfd, 0);
+	return own >= 0;
+}
+
+/* Whether there is a way to the network, and all walls around it. */
+static int choose_gate(const struct tier_request *request, struct tier_jail *tj, struct err *err)
+{
+	if (request->policy->net_allow.count == 0)
+		return 0;
+	if (sys_landlock_abi() < LANDLOCK_ABI_TCP)
+		return err_set(
+			err, -EOPNOTSUPP,
+			"net.allow on the process tier needs a Landlock that knows TCP "
+			"(ABI %d, Linux 6.7), this kernel has ABI %d: use --isolation container",
+			LANDLOCK_ABI_TCP, sys_landlock_abi());
+	if (!can_take_descriptors())
+		return err_set(err, -EOPNOTSUPP,
+			       "net.allow on the process tier needs pidfd_getfd(), which is "
+			       "forbidden here: in Docker, --cap-add SYS_PTRACE allows it; or use "
+			       "--isolation container");
+	if (hook_without("metadata") || hook_without("syscalls"))
+		return err_set(err, -EOPNOTSUPP, "net.allow needs the filter and its listener");
+	tj->has_gate = !hook_without("gate");
 	return 0;
 }
 
@@ -130,12 +174,12 @@ int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj
 	int r;
 
 	tier_jail_init(request, tj);
-	if (request->policy->net_allow.count > 0)
-		return err_set(err, -EOPNOTSUPP,
-			       "net.allow needs the container tier (--isolation container)");
 	if (policy_has_image(request->policy))
 		return err_set(err, -EOPNOTSUPP,
 			       "an image needs the container tier (--isolation container)");
+	r = choose_gate(request, tj, err);
+	if (r < 0)
+		return r;
 	make_plan(tj);
 	r = plan_failed(&tj->plan);
 	r = r < 0 ? r : scratch_make(request->temporary, request->id, &tj->jail.scratch, err);

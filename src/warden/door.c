@@ -1,12 +1,15 @@
 #include "warden/door.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+
+#define RESOLVER_QUEUE 64
 
 enum { V4, V6 };
 
@@ -29,6 +32,35 @@ int door_open(struct witness *witness, const struct seclusion *seclusion, struct
 	ret_door->witness = witness;
 	ret_door->seclusion = *seclusion;
 	*ret_theirs = pair[1];
+	return 0;
+}
+
+static int bind_resolver(int type, uint16_t *ret_port)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	_cleanup_close_ int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	socklen_t len = sizeof(address);
+
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, len) < 0 ||
+	    (type == SOCK_STREAM && listen(fd, RESOLVER_QUEUE) < 0) ||
+	    getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+		return -errno;
+	*ret_port = ntohs(address.sin_port);
+	return take_fd(&fd);
+}
+
+int door_share(struct door *door, uint16_t *ret_port, struct err *err)
+{
+	uint16_t port = 0, unused;
+
+	door->datagrams = bind_resolver(SOCK_DGRAM, &port);
+	door->listener =
+		door->datagrams < 0 ? door->datagrams : bind_resolver(SOCK_STREAM, &unused);
+	if (door->listener < 0)
+		return err_errno(err, door->listener, "cannot make sockets for the resolver");
+	door->is_shared = true;
+	*ret_port = port;
 	return 0;
 }
 
@@ -127,8 +159,9 @@ static void make_gate(struct door *door)
 		{ [10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1 }
 	};
 	const struct gate_request request = { .policy = door->witness->policy,
-					      .is_inside = true,
-					      .inside = { own, 1 },
+					      .is_inside = !door->is_shared,
+					      .may_go_straight = door->is_shared,
+					      .inside = { own, door->is_shared ? 0 : 1 },
 					      .ctx = door,
 					      .make_socket = make_socket,
 					      .answer = answer,
@@ -178,6 +211,20 @@ static void on_connect(struct door *door, const struct outlet_message *message, 
 	gate_connect(door->gate, &attempt);
 }
 
+/* What the keeper refused by itself. */
+static void on_refused(const struct door *door, const struct outlet_message *message)
+{
+	struct address address;
+	char text[ADDRESS_AT_TEXT_SIZE] = "";
+
+	if (message->len <= sizeof(message->address) &&
+	    address_from_sockaddr(message->address, message->len, &address) == 0)
+		address_at_text(&address, text);
+	if (message->refusal < OUTLET_REFUSAL_COUNT)
+		witness_refused(door->witness, (enum outlet_refusal)message->refusal, text,
+				message->pid, message->exec);
+}
+
 static void on_message(struct door *door, const struct outlet_message *message,
 		       int passed[static FD_PASS_MAX])
 {
@@ -193,6 +240,9 @@ static void on_message(struct door *door, const struct outlet_message *message,
 		break;
 	case OUTLET_CONNECT:
 		own = 1;
+		break;
+	case OUTLET_REFUSED:
+		on_refused(door, message);
 		break;
 	case OUTLET_CANCELLED:
 		if (door->gate)

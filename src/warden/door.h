@@ -6,6 +6,9 @@
  * or a connection (most never do), and shuts the warden in before (seclude.h); it keeps a stock of sockets from inside, passes answers back, and
  * tells the witness what was decided.
  *
+ * Where the sandbox shares our network, the resolver listens on 127.0.0.1, at ports that are free:
+ * the keeper and the gate turn whatever is meant for port 53 of anybody there.
+ *
  * What comes over the channel is the keeper's word, and the keeper lives with the sandbox: lengths
  * are checked, an unexpected message is dropped with its descriptors.
  */
@@ -29,6 +32,7 @@ struct door {
 	int datagrams, listener; /* the resolver's, until there is a gate */
 	struct gate *gate;
 	struct witness *witness;
+	bool is_shared;           /* the network of the sandbox is ours */
 	int stock[2][DOOR_STOCK]; /* sockets of the sandbox's network: IPv4, IPv6 */
 	size_t stocked[2];
 	struct outlet_answer pending[DOOR_PENDING]; /* that the channel had no room for */
@@ -47,6 +51,9 @@ struct door {
 /* Before the keeper is forked; its end of the channel is in ret_theirs. */
 [[nodiscard]] int door_open(struct witness *witness, const struct seclusion *seclusion,
 			    struct door *ret_door, int *ret_theirs, struct err *err);
+
+/* Makes it one for a sandbox that shares our network. The port is the resolver's, for datagrams. */
+[[nodiscard]] int door_share(struct door *door, uint16_t *ret_port, struct err *err);
 
 /* What to wait for, DOOR_FDS at most, and how long (-1: for ever); then door_poll(). */
 size_t door_fds(const struct door *door, struct pollfd fds[static DOOR_FDS]);

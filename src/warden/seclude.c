@@ -40,6 +40,10 @@ static int give_up_files(const struct seclusion *seclusion)
 	for (int i = 0; i < CGROUP_CONTROL_COUNT && r == 0; i++)
 		if (seclusion->cgroup->parent[i] >= 0)
 			r = landlock_grant(&ll, seclusion->cgroup->parent[i], true, LANDLOCK_WRITE);
+	/* The folder itself stays, empty, if the keeper is lost: nothing else below its parent is
+	 * ours. */
+	if (r == 0 && seclusion->scratch >= 0)
+		r = landlock_grant(&ll, seclusion->scratch, true, LANDLOCK_WRITE);
 	r = r < 0 ? r : landlock_enter(&ll);
 	landlock_done(&ll);
 	return r;

@@ -6,7 +6,7 @@
  *
  *	stage          still needed                                  no longer possible
  *	Landlock       /etc and /proc to read, the state directory,  any other file, and so the user's
- *	               the sandbox's cgroup
+ *	               the sandbox's cgroup and folder
  *	capabilities   of root: to signal the sandbox                the rest of root's
  *	filter         what the workload's own filter allows, for    mounts, namespaces, tracing, bpf,
  *	               sockets, files, signals                       modules, and every execve
@@ -26,6 +26,7 @@
 
 struct seclusion {
 	const struct cgroup *cgroup;
+	int scratch;      /* the sandbox's private folder on the host, or -EBADF */
 	bool keeps_files; /* they are needed afterwards */
 };
 

@@ -714,12 +714,18 @@ static int open_ring(struct warden *w, struct err *err)
 /* The same for the way to the network, where the plan has one. */
 static int open_door(struct warden *w, struct err *err)
 {
+	int r;
+
 	if (!w->tj->has_gate)
 		return 0;
-	return door_open(&w->witness,
-			 &(struct seclusion){ .cgroup = &w->tj->jail.cgroup,
-					      .keeps_files = w->request->keeps_store },
-			 &w->door, &w->tj->jail.outlet, err);
+	r = door_open(&w->witness,
+		      &(struct seclusion){ .cgroup = &w->tj->jail.cgroup,
+					   .scratch = w->tj->jail.scratch.dir,
+					   .keeps_files = w->request->keeps_store },
+		      &w->door, &w->tj->jail.outlet, err);
+	if (r < 0 || w->tj->is_contained)
+		return r;
+	return door_share(&w->door, &w->tj->jail.resolver, err);
 }
 
 /*

@@ -86,6 +86,11 @@ static bool is_refused(const struct witness *w, const char *path, bool changes,
 {
 	enum access access = policy_path_access(&w->policy->fs, path, ret_rule);
 
+	if (!w->tj->is_contained && w->tj->has_gate && !changes &&
+	    str_equal(path, OUTLET_RESOLV_CONF)) {
+		*ret_rule = NULL;
+		return false;
+	}
 	if (*ret_rule &&
 	    !(w->tj->is_contained && policy_has_image(w->policy) && (*ret_rule)->origin.is_shipped))
 		return access < (changes ? ACCESS_OVERLAY : ACCESS_READ) &&
@@ -317,6 +322,34 @@ void witness_offer(struct denial *d, const char *flag, const char *path)
 	if (strchr(path, '\'') || !strstr(printable, path))
 		return;
 	put(d->allow_with, sizeof(d->allow_with), printable);
+}
+
+void witness_refused(struct witness *w, enum outlet_refusal refusal, const char *object, pid_t pid,
+		     uint32_t exec)
+{
+	static const struct {
+		const char *action, *object, *reason;
+	} words[OUTLET_REFUSAL_COUNT] = {
+		[OUTLET_REFUSED_SEND] = { "datagram", "an address",
+					  "datagrams leave only for the resolver (port 53)" },
+		[OUTLET_REFUSED_CONTROL] = { "datagram", "a control message",
+					     "it could send a packet past the gate" },
+		[OUTLET_REFUSED_BIND] = { "bind", "an address",
+					  "the process tier has no network of its own: only "
+					  "loopback without a port can be bound" },
+		[OUTLET_REFUSED_LISTEN] = { "listen", "a port",
+					    "the process tier has no network of its own: others on "
+					    "this host could connect" },
+	};
+	const struct record_entry entry = { .exec = exec, .parent = exec, .pid = pid };
+	struct denial d = { 0 };
+
+	put(d.action, sizeof(d.action), words[refusal].action);
+	put(d.reason, sizeof(d.reason), words[refusal].reason);
+	if (refusal == OUTLET_REFUSED_BIND || refusal == OUTLET_REFUSED_LISTEN)
+		put(d.allow_with, sizeof(d.allow_with), "--isolation container");
+	tell(w, &entry, TRACE_NET, &d,
+	     object[0] && refusal != OUTLET_REFUSED_CONTROL ? object : words[refusal].object, true);
 }
 
 void witness_deny(struct witness *w, const struct denial *denial)

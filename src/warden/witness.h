@@ -15,6 +15,7 @@
 #define BRIG_WARDEN_WITNESS_H
 
 #include "egress/gate.h"
+#include "jail/outlet.h"
 #include "jail/record.h"
 #include "policy/policy.h"
 #include "tier/jail.h"
@@ -39,6 +40,10 @@ void witness_gate(struct witness *witness, const struct gate_event *event, uint3
  * may paste them. None where it would not be that path: too long, or not printable.
  */
 void witness_offer(struct denial *denial, const char *flag, const char *path);
+
+/* What the keeper refused on a network that is shared. object: the address, "" where none was said. */
+void witness_refused(struct witness *witness, enum outlet_refusal refusal, const char *object,
+		     pid_t pid, uint32_t exec);
 
 /* A refusal that somebody else saw: told once, however often it is repeated. */
 void witness_deny(struct witness *witness, const struct denial *denial);

@@ -405,7 +405,7 @@ def test_what_is_not_built_yet_is_refused_in_words(brig, content, words):
 
 
 @pytest.mark.parametrize("options,words", [
-    (["--isolation", "process", "--allow-net", "a.example:443"], "needs the container tier"), (["--publish", "8080"], "published ports"),
+    (["--publish", "8080"], "published ports"),
     (["--isolation", "vm"], "does not have the vm tier"),
     (["--isolation", "process", "--floor", "vm"], "below the policy's floor"), (["--on-deny", "ask"], "approvals"),
 ])

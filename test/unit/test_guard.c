@@ -43,6 +43,7 @@
 #include "jail/mediate_name.h"
 #include "jail/scratch.h"
 #include "jail/target.h"
+#include "jail/waiter.h"
 
 #define NOBODY        65534
 #define ANSWERS_MAX   160
@@ -1097,7 +1098,7 @@ static void *wait_for_reader(void *arg)
 
 static void many_waiters(void)
 {
-	pthread_t threads[FIFO_WAITERS + 4];
+	pthread_t threads[WAITERS_MAX + 4];
 
 	answers[0] = answers[1] = 0;
 	mkfifo("p", 0600);
@@ -1127,7 +1128,7 @@ static void waiters_are_bounded_and_end(void **state)
 	}
 	/* All are gone, and some may be from before. */
 	assert_int_equal(pid, -1);
-	assert_true(waiters >= FIFO_WAITERS);
+	assert_true(waiters >= WAITERS_MAX);
 	/* And there is room again. */
 	run_twin(&(const struct twin){ "fifo", twin_fifo });
 }

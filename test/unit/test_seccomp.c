@@ -44,15 +44,15 @@
 #define ALL_ONES   UINT64_MAX
 #define NUMBERS    1101u
 #define X32        0x40000000u
-#define SPEC_COUNT ((1u << EXTENSION_COUNT) * 3 * 2 * 2 * 4 * 4)
+#define SPEC_COUNT ((1u << EXTENSION_COUNT) * 4 * 2 * 2 * 4 * 4)
 
 static struct filter_spec spec_of(unsigned int i)
 {
 	struct filter_spec spec = { .extensions = i % (1u << EXTENSION_COUNT) };
 
 	i >>= EXTENSION_COUNT;
-	spec.sockets = (enum sockets)(i % 3);
-	i /= 3;
+	spec.sockets = (enum sockets)(i % 4);
+	i /= 4;
 	spec.private_ipc = i & 1;
 	spec.fixed_affinity = i & 2;
 	spec.mediation = (enum mediation)(i / 4 % 4);
@@ -65,6 +65,9 @@ static struct filter_spec spec_of(unsigned int i)
 
 static bool is_refused(const struct filter_spec *spec)
 {
+	if (spec->sockets == SOCKETS_SHARED &&
+	    (!spec->has_gate || spec->mediation == MEDIATE_NOTHING))
+		return true;
 	return spec->mediation == MEDIATE_NAMES && (spec->extensions & (1u << EXT_NESTED));
 }
 
@@ -84,7 +87,9 @@ static bool condition_holds(const struct filter_spec *spec, unsigned int conditi
 	case WITH_UNIX:
 		return spec->sockets == SOCKETS_UNIX || spec->sockets == SOCKETS_INET;
 	case WITH_INET:
-		return spec->sockets == SOCKETS_INET;
+		return spec->sockets == SOCKETS_INET || spec->sockets == SOCKETS_SHARED;
+	case WITH_SHARED:
+		return spec->sockets == SOCKETS_SHARED;
 	case WITH_METADATA:
 		return spec->mediation == MEDIATE_METADATA;
 	case WITH_MODES:
@@ -316,7 +321,7 @@ static struct corners corners_of(const struct arg_rule *rule, unsigned int arg)
 }
 
 /* The corners of the first three arguments in every combination; no rule needs more but openat,
- * with its third and fourth, and execveat, which looks at its fifth only. */
+ * with its third and fourth, sendto, with its fourth and fifth, and execveat, with its fifth. */
 static void compare_corners(const struct filter *filter, const struct filter_spec *spec,
 			    uint32_t number, const struct corners *of)
 {
@@ -336,10 +341,12 @@ static void compare_corners(const struct filter *filter, const struct filter_spe
 			data.args[3] = of[3].values[j];
 			compare(filter, spec, &data);
 		}
-	for (unsigned int i = 0; i < of[4].count; i++) {
-		data.args[4] = of[4].values[i];
-		compare(filter, spec, &data);
-	}
+	for (unsigned int i = 0; i < of[4].count; i++)
+		for (unsigned int j = 0; j < of[3].count; j++) {
+			data.args[4] = of[4].values[i];
+			data.args[3] = of[3].values[j];
+			compare(filter, spec, &data);
+		}
 	for (unsigned int i = 0; i < 4; i++) {
 		data.args[5] = spec->pass ^ (i & 1) ^ (uint64_t)(i & 2) << 31;
 		compare(filter, spec, &data);
@@ -405,7 +412,7 @@ static void an_impossible_spec_is_refused(void **state)
 				      &filter, &err),
 			 -EINVAL);
 	err = ERR_NONE;
-	assert_int_equal(filter_build(&(struct filter_spec){ .sockets = (enum sockets)3 }, &filter,
+	assert_int_equal(filter_build(&(struct filter_spec){ .sockets = (enum sockets)4 }, &filter,
 				      &err),
 			 -EINVAL);
 	err = ERR_NONE;
@@ -415,6 +422,11 @@ static void an_impossible_spec_is_refused(void **state)
 	err = ERR_NONE;
 	assert_int_equal(filter_build(&(struct filter_spec){ .mediation = MEDIATE_NAMES,
 							     .extensions = 1 << EXT_NESTED },
+				      &filter, &err),
+			 -EOPNOTSUPP);
+	err = ERR_NONE;
+	assert_int_equal(filter_build(&(struct filter_spec){ .sockets = SOCKETS_SHARED,
+							     .mediation = MEDIATE_METADATA },
 				      &filter, &err),
 			 -EOPNOTSUPP);
 	assert_int_equal(filter.len, 7);
@@ -440,6 +452,7 @@ struct expectation {
 #define MEMFD        SPEC(.extensions = 1 << EXT_MEMFD_EXEC)
 #define UNIX         SPEC(.sockets = SOCKETS_UNIX)
 #define INET         SPEC(.sockets = SOCKETS_INET)
+#define SHARED       SPEC(.sockets = SOCKETS_SHARED, .mediation = MEDIATE_METADATA, .has_gate = true)
 #define IPC          SPEC(.private_ipc = true)
 #define FIXED        SPEC(.fixed_affinity = true)
 #define MEDIATED     SPEC(.mediation = MEDIATE_METADATA)
@@ -536,6 +549,34 @@ static const struct expectation expectations[] = {
 	{ "encapsulation", INET, __NR_setsockopt, { 3, IPPROTO_UDP, 100 }, NO },
 	{ "reuseport ebpf", INET, __NR_setsockopt, { 3, SOL_SOCKET, 52 }, NO },
 	{ "packet ring", INET, __NR_setsockopt, { 3, 263, 5 }, ERRNO(ENOPROTOOPT) },
+
+	{ "unix socket on the host's network", SHARED, __NR_socket, { AF_UNIX, SOCK_STREAM, 0 }, FAMILY },
+	{ "tcp on the host's network", SHARED, __NR_socket, { AF_INET, SOCK_STREAM, 0 }, YES },
+	{ "udp on the host's network", SHARED, __NR_socket, { AF_INET6, SOCK_DGRAM, 0 }, YES },
+	{ "ping on the host's network", SHARED, __NR_socket, { AF_INET, SOCK_DGRAM, 1 }, PROTO },
+	{ "raw on the host's network", SHARED, __NR_socket, { AF_INET, SOCK_RAW, 1 }, NO },
+	{ "datagram pair, host's network", SHARED, __NR_socketpair, { AF_UNIX, SOCK_DGRAM }, NO },
+	{ "connect by the gate", SHARED, __NR_connect, { 3 }, ASK },
+	{ "send without an address", SHARED, __NR_sendto, { 3, 1, 1, 0, 0, 16 }, YES },
+	{ "send to an address", SHARED, __NR_sendto, { 3, 1, 1, 0, 1, 16 }, ASK },
+	{ "send to a high address", SHARED, __NR_sendto, { 3, 1, 1, 0, HIGH_BIT, 16 }, ASK },
+	{ "fast open", SHARED, __NR_sendto, { 3, 1, 1, MSG_FASTOPEN | 64, 0 }, ERRNO(EOPNOTSUPP) },
+	{ "fast open, message", SHARED, __NR_sendmsg, { 3, 1, MSG_FASTOPEN | HIGH_BIT }, ERRNO(EOPNOTSUPP) },
+	{ "fast open, messages", SHARED, __NR_sendmmsg, { 3, 1, 1, MSG_FASTOPEN }, ERRNO(EOPNOTSUPP) },
+	{ "message", SHARED, __NR_sendmsg, { 3 }, ASK },
+	{ "messages", SHARED, __NR_sendmmsg, { 3 }, ASK },
+	{ "message in a container", INET, __NR_sendmsg, { 3 }, YES },
+	{ "send in a container", INET, __NR_sendto, { 3, 1, 1, MSG_FASTOPEN, 1, 16 }, YES },
+	{ "bind", SHARED, __NR_bind, { 3 }, ASK },
+	{ "listen", SHARED, __NR_listen, { 3 }, ASK },
+	{ "listen in a container", INET, __NR_listen, { 3 }, YES },
+	{ "device", SHARED, __NR_setsockopt, { 3, SOL_SOCKET, 25 }, NO },
+	{ "device by number", SHARED, __NR_setsockopt, { 3, SOL_SOCKET, 62 }, NO },
+	{ "device in a container", INET, __NR_setsockopt, { 3, SOL_SOCKET, 25 }, YES },
+	{ "old routing header", SHARED, __NR_setsockopt, { 3, IPPROTO_IPV6, 5 }, NO },
+	{ "open, perhaps of resolv.conf", SHARED, __NR_openat, { 0, 0, O_CLOEXEC }, ASK },
+	{ "open of a folder", SHARED, __NR_openat, { 0, 0, O_DIRECTORY }, YES },
+	{ "open to write", SHARED, __NR_openat, { 0, 0, O_RDWR }, YES },
 
 	{ "name of a thread", PLAIN, __NR_prctl, { PR_SET_NAME }, YES },
 	{ "another face", NESTED, __NR_prctl, { PR_SET_MM | HIGH_BIT }, NO },
@@ -780,6 +821,7 @@ static void golden_list_of_allowed_calls(void **state)
 	add_golden(&got, "\nwith memfd-exec", &(struct filter_spec)MEMFD, &plain);
 	add_golden(&got, "\nwith unix sockets", &(struct filter_spec)UNIX, &plain);
 	add_golden(&got, "\nwith internet sockets", &(struct filter_spec)INET, &plain);
+	add_golden(&got, "\nwith the host's network", &(struct filter_spec)SHARED, &plain);
 	add_golden(&got, "\nwith private ipc", &(struct filter_spec)IPC, &plain);
 	add_golden(&got, "\nwith fixed affinity", &(struct filter_spec)FIXED, &plain);
 	add_golden(&got, "\nmediated", &(struct filter_spec)MEDIATED, &plain);

@@ -59,7 +59,9 @@ static int failed(long r)
 static void run(bool keeps_files)
 {
 	const struct cgroup cgroup = CGROUP_NONE;
-	const struct seclusion seclusion = { .cgroup = &cgroup, .keeps_files = keeps_files };
+	const struct seclusion seclusion = { .cgroup = &cgroup,
+					     .scratch = -EBADF,
+					     .keeps_files = keeps_files };
 	char inside[64], state[64];
 
 	snprintf(inside, sizeof(inside), "%s/file", folder);
