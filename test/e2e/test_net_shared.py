@@ -72,7 +72,7 @@ def test_races_end_where_they_were_judged(net, helper, rules):
 
 
 def test_the_race_is_won_without_the_gate(net, helper):
-    done = senders(net, helper, ["good.test:80"], "race", "300", SINK, env={"BRIG_TEST_WITHOUT": "gate"}, timeout=200)
+    done = senders(net, helper, ["good.test:80"], "race", "20000", SINK, env={"BRIG_TEST_WITHOUT": "gate"}, timeout=200)
     assert done.code == 0, done
     assert (SINK, "9") in net.reached()
 
