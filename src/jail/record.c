@@ -35,22 +35,23 @@ _Static_assert((size_t)RECORD_TEXTS *RECORD_TEXT_MAX * 4 < RING_SIZE, "several e
 
 int record_ring_new(struct record_ring **ret_ring)
 {
-	_cleanup_free_ struct record_ring *ring = calloc(1, sizeof(*ring));
-	int r;
+	_cleanup_close_ int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct record_ring *ring;
+	struct shared *shared;
 
-	if (!ring)
-		return -ENOMEM;
-	ring->shared = mmap(NULL, sizeof(*ring->shared), PROT_READ | PROT_WRITE,
-			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (ring->shared == MAP_FAILED)
+	if (event < 0)
 		return -errno;
-	ring->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (ring->event < 0) {
-		r = -errno;
-		munmap(ring->shared, sizeof(*ring->shared));
-		return r;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		return -errno;
+	ring = calloc(1, sizeof(*ring));
+	if (!ring) {
+		munmap(shared, sizeof(*shared));
+		return -ENOMEM;
 	}
-	*ret_ring = take_ptr(&ring);
+	*ring = (struct record_ring){ .shared = shared, .event = take_fd(&event) };
+	*ret_ring = ring;
 	return 0;
 }
 
