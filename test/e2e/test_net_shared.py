@@ -34,7 +34,7 @@ def test_no_spelling_leads_past_the_gate(net, helper):
     assert net.reached() == set() and net.queries() == set()
 
 
-def test_the_spellings_work_where_nothing_stands_in_their_way(net, helper):
+def test_the_spellings_work_where_nothing_stands_in_their_way(net, helper, hooks):
     """The same program with the gate knocked out: only Landlock is left. It holds connect(), but neither datagrams nor a
     connection that begins with its first bytes; so the filter has to."""
     done = senders(net, helper, ["good.test:80"], "spell", SINK, env={"BRIG_TEST_WITHOUT": "gate"})
@@ -71,7 +71,7 @@ def test_races_end_where_they_were_judged(net, helper, rules):
     assert net.queries() == set()
 
 
-def test_the_race_is_won_without_the_gate(net, helper):
+def test_the_race_is_won_without_the_gate(net, helper, hooks):
     done = senders(net, helper, ["good.test:80"], "race", "20000", SINK, env={"BRIG_TEST_WITHOUT": "gate"}, timeout=200)
     assert done.code == 0, done
     assert (SINK, "9") in net.reached()
@@ -170,7 +170,7 @@ print(s.getsockname()[1])"""
     assert done.text.splitlines() == ["True 1", "0"], done
 
 
-def test_the_report_and_what_is_missing(net, helper):
+def test_the_report_and_what_is_missing(net, helper, hooks):
     result = net.json(["good.test:80"], "true")
     network = [line for line in map(json.dumps, result["enforcement"]) if '"network"' in line]
     assert network and "gate" in network[0], result["enforcement"]
