@@ -42,29 +42,39 @@ static struct finding forbidden_name(const struct policy *policy, const char *na
 	return (struct finding){ ask ? JUDGE_ASKED : JUDGE_NO_RULE, ask };
 }
 
+static struct finding unnamed(enum address_class class)
+{
+	return (struct finding){ class == ADDRESS_PUBLIC ? JUDGE_NO_RULE : JUDGE_SPECIAL, NULL };
+}
+
+/* An allow rule that names it: on this port, the one that says more; else the last on another. */
+static void weigh(struct finding *finding, const struct host_rule *rule, unsigned int port)
+{
+	bool is_found = finding->cause == JUDGE_ALLOWED;
+
+	if (!match_port(rule, port)) {
+		if (!is_found)
+			*finding = (struct finding){ JUDGE_OTHER_PORT, rule };
+	} else if (says_more(rule, is_found ? finding->rule : NULL)) {
+		*finding = (struct finding){ JUDGE_ALLOWED, rule };
+	}
+}
+
 static struct finding find_name(const struct policy *policy, const char *name, unsigned int port)
 {
-	const struct host_rule *found = NULL, *elsewhere = NULL;
 	enum address_class class = name_classify(name);
 	struct finding finding = forbidden_name(policy, name, port);
 
 	if (finding.rule)
 		return finding;
+	finding = unnamed(class);
 	for (size_t i = 0; i < policy->net_allow.count; i++) {
 		const struct host_rule *rule = &policy->net_allow.items[i];
 
-		if (!match_name(rule, name, class))
-			continue;
-		if (!match_port(rule, port))
-			elsewhere = rule;
-		else if (says_more(rule, found))
-			found = rule;
+		if (match_name(rule, name, class))
+			weigh(&finding, rule, port);
 	}
-	if (found)
-		return (struct finding){ JUDGE_ALLOWED, found };
-	if (elsewhere)
-		return (struct finding){ JUDGE_OTHER_PORT, elsewhere };
-	return (struct finding){ class == ADDRESS_PUBLIC ? JUDGE_NO_RULE : JUDGE_SPECIAL, NULL };
+	return finding;
 }
 
 static struct finding forbidden_address(const struct policy *policy,
@@ -85,25 +95,17 @@ static struct finding find_address(const struct policy *policy,
 				   enum address_class class)
 {
 	struct finding finding = forbidden_address(policy, ip, port);
-	const struct host_rule *found = NULL, *elsewhere = NULL;
 
 	if (finding.rule)
 		return finding;
+	finding = unnamed(class);
 	for (size_t i = 0; i < policy->net_allow.count; i++) {
 		const struct host_rule *rule = &policy->net_allow.items[i];
 
-		if (!match_address(rule, ip, class))
-			continue;
-		if (!match_port(rule, port))
-			elsewhere = rule;
-		else if (says_more(rule, found))
-			found = rule;
+		if (match_address(rule, ip, class))
+			weigh(&finding, rule, port);
 	}
-	if (found)
-		return (struct finding){ JUDGE_ALLOWED, found };
-	if (elsewhere)
-		return (struct finding){ JUDGE_OTHER_PORT, elsewhere };
-	return (struct finding){ class == ADDRESS_PUBLIC ? JUDGE_NO_RULE : JUDGE_SPECIAL, NULL };
+	return finding;
 }
 
 /*

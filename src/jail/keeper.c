@@ -232,6 +232,30 @@ static void look_at_held(struct watch *watch)
 	outlet_look(watch->outlet, watch->mediator.listener);
 }
 
+/* What is due by now. False at the deadline. */
+static bool look_at_clock(struct watch *watch)
+{
+	uint64_t now = now_ms();
+
+	if (watch->record_due && now >= watch->record_due)
+		push_record(watch);
+	if (watch->is_detaching)
+		watch->is_detaching = beside_is_left();
+	return now < watch->deadline;
+}
+
+/* Answers of the gate, and the first question to its resolver. False when the warden is gone. */
+static bool look_at_outlet(struct watch *watch, bool has_answer, bool has_question)
+{
+	if (has_answer && outlet_answer(watch->outlet, watch->mediator.listener) < 0)
+		return false;
+	if (has_question && outlet_open(watch->outlet) < 0)
+		return false;
+	if (watch->outlet->held_count)
+		look_at_held(watch);
+	return true;
+}
+
 static void watch_first(struct watch *watch)
 {
 	for (;;) {
@@ -250,28 +274,16 @@ static void watch_first(struct watch *watch)
 				return;
 			continue;
 		}
-		if (watch->record_due && now_ms() >= watch->record_due)
-			push_record(watch);
-		if (now_ms() >= watch->deadline) {
-			watch->late = true;
+		watch->late = !look_at_clock(watch);
+		watch->lost = fds[3].revents && !executor_is_intact(watch->executor);
+		if (watch->late || watch->lost)
 			return;
-		}
-		if (watch->is_detaching)
-			watch->is_detaching = beside_is_left();
-		if (fds[3].revents && !executor_is_intact(watch->executor)) {
-			watch->lost = true;
-			return;
-		}
 		if ((fds[1].revents || watch->more) && !look_after_children(watch))
 			return;
 		if (fds[0].revents && !obey(watch))
 			return;
-		if (fds[4].revents && outlet_answer(watch->outlet, watch->mediator.listener) < 0)
+		if (!look_at_outlet(watch, fds[4].revents, fds[5].revents || fds[6].revents))
 			return;
-		if ((fds[5].revents || fds[6].revents) && outlet_open(watch->outlet) < 0)
-			return;
-		if (watch->outlet->held_count)
-			look_at_held(watch);
 		if (fds[2].revents)
 			answer(watch);
 	}

@@ -349,11 +349,27 @@ static int answer_connect(const struct mediator *m, const struct seccomp_notif *
 	return reply_continue(m->listener, notif->id);
 }
 
+/* Metadata and scheduling: carried out or judged here, and told of when that is a refusal. */
+static int answer_here(const struct mediator *m, const struct seccomp_notif *notif)
+{
+	const struct call *call = find_call(notif->data.nr);
+	int r;
+
+	if (!call)
+		return reply_result(m->listener, notif->id, -ENOSYS);
+	r = call->act ? carry_out(m, call, notif) : judge_process(m, call, notif);
+	if (m->recorder && (r == -EPERM || r == -EACCES) &&
+	    !recorder_put(m->recorder, notif, r, m->control))
+		return -EPIPE;
+	if (r == 0 && !call->act)
+		return reply_continue(m->listener, notif->id);
+	return reply_result(m->listener, notif->id, r);
+}
+
 int mediator_answer(const struct mediator *m)
 {
 	struct seccomp_notif notif = { 0 }; /* as the kernel demands */
 	const struct name_call *name;
-	const struct call *call;
 	int r = receive(m, &notif);
 
 	if (r == 0 && m->outlet && notif.data.nr == __NR_connect)
@@ -365,19 +381,5 @@ int mediator_answer(const struct mediator *m)
 	if (r != 0)
 		return MIN(r, 0);
 	name = m->mediation == MEDIATE_NAMES ? name_call_find(notif.data.nr) : NULL;
-	if (name)
-		return name_answer(m, name, &notif);
-	call = find_call(notif.data.nr);
-	if (!call)
-		r = -ENOSYS;
-	else if (call->act)
-		r = carry_out(m, call, &notif);
-	else
-		r = judge_process(m, call, &notif);
-	if (m->recorder && (r == -EPERM || r == -EACCES) &&
-	    !recorder_put(m->recorder, &notif, r, m->control))
-		return -EPIPE;
-	if (r == 0 && call && !call->act)
-		return reply_continue(m->listener, notif.id);
-	return reply_result(m->listener, notif.id, r);
+	return name ? name_answer(m, name, &notif) : answer_here(m, &notif);
 }

@@ -15,9 +15,8 @@
 #include "jail/numbers.h"
 #include "jail/target.h"
 
-#define FULL_NAP_MS   1
-#define ARGUMENTS_MAX 32
-#define ADDRESS_MAX   128 /* of a sockaddr, as the kernel has it */
+#define FULL_NAP_MS 1
+#define ADDRESS_MAX 128 /* of a sockaddr, as the kernel has it */
 
 enum { NONE = -1 };
 
@@ -82,31 +81,6 @@ static void copy_path(struct copies *c, const struct seccomp_notif *notif, int f
 	if (target_place(c->tid, fd == NONE ? AT_FDCWD : (int)notif->data.args[fd],
 			 c->texts[base_at], RECORD_TEXT_MAX) < 0)
 		c->texts[base_at][0] = '\0';
-}
-
-/* The arguments of a program, as far as there is room, with spaces between. */
-static void copy_arguments(struct copies *c, uint64_t argv)
-{
-	char *text = c->texts[RECORD_PATH_TWO];
-	size_t used = 0;
-
-	for (int i = 0; i < ARGUMENTS_MAX && used + 2 < 1024; i++) {
-		uint64_t at;
-
-		if (!argv ||
-		    target_read(c->tid, argv + (uint64_t)i * sizeof(at), &at, sizeof(at)) < 0 ||
-		    !at)
-			break;
-		if (used > 0)
-			text[used++] = ' ';
-		text[used] = '\0';
-		if (target_string(c->tid, at, text + used, 1024 - used) < 0) {
-			/* Too long for the rest of the room: what fits of it is there. */
-			text[1023] = '\0';
-		}
-		used += strlen(text + used);
-	}
-	text[MIN(used, (size_t)1023)] = '\0';
 }
 
 static void copy_unix(const unsigned char *bytes, size_t len, char *text, size_t size)
@@ -179,10 +153,8 @@ static void copy_call(struct recorder *rec, const struct seccomp_notif *notif, s
 		copy_address(c, notif);
 	}
 	c->entry.parent = c->entry.exec = lineage_of(&rec->lineage, c->tid, c->entry.time);
-	if (notif->data.nr == __NR_execve || notif->data.nr == __NR_execveat) {
-		copy_arguments(c, notif->data.args[notif->data.nr == __NR_execve ? 1 : 2]);
+	if (notif->data.nr == __NR_execve || notif->data.nr == __NR_execveat)
 		c->entry.exec = lineage_exec(&rec->lineage, c->tid);
-	}
 }
 
 static bool is_gone(int control)

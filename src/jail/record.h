@@ -34,7 +34,7 @@
 enum {
 	RECORD_BASE,     /* where the path starts from: a directory; "" when the path is absolute */
 	RECORD_PATH,     /* as the caller gave it */
-	RECORD_BASE_TWO, /* of calls with two paths; for execve RECORD_PATH_TWO has the arguments */
+	RECORD_BASE_TWO, /* of calls with two paths */
 	RECORD_PATH_TWO,
 	RECORD_TEXTS,
 };

@@ -380,10 +380,10 @@ def test_git_works_in_an_overlay_and_its_commit_comes_back(brig):
 def test_a_folder_behind_a_link_is_committed_where_it_is(brig):
     """The path inside is the one that was named; what comes back goes to the real folder."""
     real = brig.who.mkdir(brig.folder / "real")
-    brig.who.mkdir(real / "work")
+    brig.who.mkdir(real / "project")
     (brig.folder / "link").symlink_to("real")
-    brig.who.write(brig.folder / "p.yaml", f'version: 1\nextends: [base]\nfs:\n  "{brig.folder}/link/work": overlay\n')
+    brig.who.write(brig.folder / "p.yaml", f'version: 1\nextends: [base]\nfs:\n  "{brig.folder}/link/project": overlay\n')
     time.sleep(0.02)
-    done = sh(brig, f"echo x > {brig.folder}/link/work/new", "--policy", brig.folder / "p.yaml", "--commit")
+    done = sh(brig, f"echo x > {brig.folder}/link/project/new", "--policy", brig.folder / "p.yaml", "--commit")
     assert done.code == 0, done
-    assert (real / "work" / "new").read_text() == "x\n"
+    assert (real / "project" / "new").read_text() == "x\n"
