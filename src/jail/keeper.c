@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -136,9 +137,13 @@ static int end_all(bool scoped, int signals, pid_t first, int control,
 	}
 }
 
+/* What rarely has news; the listener and the mounts are polled beside it (watch_first). */
+enum { NEWS_CONTROL = 1, NEWS_SIGNALS = 2, NEWS_OUTLET = 4, NEWS_RESOLVER = 8, NEWS_MAX = 5 };
+
 struct watch {
 	pid_t first;
 	int control, signals;
+	int others; /* an epoll of all NEWS_... */
 	bool ended, scoped, late;
 	uint64_t deadline;        /* UINT64_MAX: none */
 	bool more;                /* children that are still to be reaped */
@@ -172,9 +177,9 @@ static bool obey(struct watch *watch)
 }
 
 /* One at a time, so that a flood of questions delays neither the warden nor the end. */
-static void answer(struct watch *watch)
+static void answer(struct watch *watch, short revents)
 {
-	int r = mediator_answer(&watch->mediator);
+	int r = mediator_answer(&watch->mediator, revents);
 
 	if (watch->recorder->ring && record_is_waiting(watch->recorder->ring) && !watch->record_due)
 		watch->record_due = now_ms() + RECORD_DELAY_MS;
@@ -244,29 +249,67 @@ static bool look_at_clock(struct watch *watch)
 	return now < watch->deadline;
 }
 
-/* Answers of the gate, and the first question to its resolver. False when the warden is gone. */
-static bool look_at_outlet(struct watch *watch, bool has_answer, bool has_question)
+static int expect_news(int epoll, int fd, uint32_t events, uint32_t news)
 {
-	if (has_answer && outlet_answer(watch->outlet, watch->mediator.listener) < 0)
+	struct epoll_event event = { .events = events, .data.u32 = news };
+
+	return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+static int expect_others(struct watch *watch)
+{
+	int r;
+
+	watch->others = epoll_create1(EPOLL_CLOEXEC);
+	if (watch->others < 0)
+		return -errno;
+	r = expect_news(watch->others, watch->control, EPOLLIN, NEWS_CONTROL);
+	r = r < 0 ? r : expect_news(watch->others, watch->signals, EPOLLIN, NEWS_SIGNALS);
+	r = r < 0 ? r : expect_news(watch->others, watch->outlet->channel, 0, NEWS_OUTLET);
+	/* Once: they are handed over then, and live on. */
+	r = r < 0 ? r
+		  : expect_news(watch->others, watch->outlet->datagrams, EPOLLIN | EPOLLONESHOT,
+				NEWS_RESOLVER);
+	return r < 0 ? r
+		     : expect_news(watch->others, watch->outlet->listener, EPOLLIN | EPOLLONESHOT,
+				   NEWS_RESOLVER);
+}
+
+static unsigned int take_news(const struct watch *watch)
+{
+	struct epoll_event events[NEWS_MAX];
+	unsigned int news = 0;
+	int n = epoll_wait(watch->others, events, NEWS_MAX, 0);
+
+	for (int i = 0; i < n; i++)
+		news |= events[i].data.u32;
+	return news;
+}
+
+/* False when the sandbox must end now. */
+static bool look_at_others(struct watch *watch, unsigned int news)
+{
+	if ((news & NEWS_SIGNALS || watch->more) && !look_after_children(watch))
 		return false;
-	if (has_question && outlet_open(watch->outlet) < 0)
+	if (news & NEWS_CONTROL && !obey(watch))
+		return false;
+	if (news & NEWS_OUTLET) /* it was shut */
+		return false;
+	if (news & NEWS_RESOLVER && outlet_open(watch->outlet) < 0)
 		return false;
 	if (watch->outlet->held_count)
 		look_at_held(watch);
 	return true;
 }
 
+/* Few descriptors are polled, as each call of the sandbox that waits for us pays for all of them. */
 static void watch_first(struct watch *watch)
 {
 	for (;;) {
 		struct pollfd fds[] = {
-			{ .fd = watch->control, .events = POLLIN },
-			{ .fd = watch->signals, .events = POLLIN },
 			{ .fd = watch->mediator.listener, .events = POLLIN },
+			{ .fd = watch->others, .events = POLLIN },
 			{ .fd = watch->mounts, .events = POLLPRI },
-			{ .fd = watch->outlet->channel, .events = POLLIN },
-			{ .fd = watch->outlet->datagrams, .events = POLLIN },
-			{ .fd = watch->outlet->listener, .events = POLLIN },
 		};
 
 		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : time_left(watch)) < 0) {
@@ -275,17 +318,13 @@ static void watch_first(struct watch *watch)
 			continue;
 		}
 		watch->late = !look_at_clock(watch);
-		watch->lost = fds[3].revents && !executor_is_intact(watch->executor);
+		watch->lost = fds[2].revents && !executor_is_intact(watch->executor);
 		if (watch->late || watch->lost)
 			return;
-		if ((fds[1].revents || watch->more) && !look_after_children(watch))
+		if (!look_at_others(watch, fds[1].revents ? take_news(watch) : 0))
 			return;
-		if (fds[0].revents && !obey(watch))
-			return;
-		if (!look_at_outlet(watch, fds[4].revents, fds[5].revents || fds[6].revents))
-			return;
-		if (fds[2].revents)
-			answer(watch);
+		if (fds[0].revents)
+			answer(watch, fds[0].revents);
 	}
 }
 
@@ -494,6 +533,10 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		failure.step = STEP_SETTLE;
 		failure.code = inside_settle(jail);
 		watch->is_detaching = beside_is_left();
+	}
+	if (failure.code == 0) {
+		failure.step = STEP_SETTLE;
+		failure.code = expect_others(watch);
 	}
 	if (failure.code < 0) {
 		fail(watch->control, &failure);

@@ -287,15 +287,10 @@ static int judge_process(const struct mediator *m, const struct call *call,
 	return r < 0 ? r : r == 0 ? -EPERM : 0;
 }
 
-static int receive(const struct mediator *m, struct seccomp_notif *ret_notif)
+static int receive(const struct mediator *m, short revents, struct seccomp_notif *ret_notif)
 {
-	struct pollfd fd = { .fd = m->listener, .events = POLLIN };
-
-	/* To receive would wait. */
-	if (poll(&fd, 1, 0) < 0)
-		return errno == EINTR ? -EAGAIN : -errno;
-	if (!(fd.revents & POLLIN))
-		return fd.revents ? -EPIPE : -EAGAIN;
+	if (!(revents & POLLIN))
+		return revents ? -EPIPE : -EAGAIN;
 	if (ioctl(m->listener, SECCOMP_IOCTL_NOTIF_RECV, ret_notif) < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
 	return 0;
@@ -366,11 +361,11 @@ static int answer_here(const struct mediator *m, const struct seccomp_notif *not
 	return reply_result(m->listener, notif->id, r);
 }
 
-int mediator_answer(const struct mediator *m)
+int mediator_answer(const struct mediator *m, short revents)
 {
 	struct seccomp_notif notif = { 0 }; /* as the kernel demands */
 	const struct name_call *name;
-	int r = receive(m, &notif);
+	int r = receive(m, revents, &notif);
 
 	if (r == 0 && m->outlet && notif.data.nr == __NR_connect)
 		return answer_connect(m, &notif);

@@ -73,8 +73,9 @@ struct mediator {
 	int control;               /* whose end means that nobody reads the record any more */
 };
 
-/* Answers one notification. -EAGAIN when none is pending, -ENOENT when the target went away, -EPIPE
- * when nobody is left under the filter. */
-[[nodiscard]] int mediator_answer(const struct mediator *mediator);
+/* Answers one notification, where poll() said this of the listener; once it said POLLIN, to receive
+ * does not wait, even if the target has gone by then. -EAGAIN when none is pending, -ENOENT when the
+ * target went away, -EPIPE when nobody is left under the filter. */
+[[nodiscard]] int mediator_answer(const struct mediator *mediator, short revents);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -53,6 +54,16 @@ int outlet_open(struct outlet *outlet)
 	return r;
 }
 
+/* Whoever answers has it from here on, as we do. */
+static int tell_listener(struct outlet *outlet, int listener)
+{
+	const struct outlet_message message = { .kind = OUTLET_LISTENER };
+	int r = outlet->has_told ? 0 : send_message(outlet, &message, &listener, 1, NULL, 0);
+
+	outlet->has_told = r == 0;
+	return r;
+}
+
 static int tell(const struct outlet *outlet, enum outlet_kind kind, uint64_t id)
 {
 	const struct outlet_message message = { .kind = (int32_t)kind, .id = id };
@@ -93,6 +104,38 @@ static int connect_here(int fd, int family, const struct outlet_message *message
 	return connect(fd, (const struct sockaddr *)&name, sizeof(name)) < 0 ? -errno : 0;
 }
 
+/* What the gate will need for it: a caller whose socket is of IPv6 may mean IPv4. */
+static int stock_family(int family, const struct outlet_message *message)
+{
+	struct sockaddr_in6 name;
+
+	memcpy(&name, message->address, sizeof(name));
+	return family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&name.sin6_addr) ? AF_INET : family;
+}
+
+/* One for each in the long run, and more now and then, as the gate may need another place to park. */
+static int hand_over(struct outlet *outlet, const struct outlet_message *message, int fd,
+		     int family)
+{
+	int families[OUTLET_BATCH + 1];
+	bool is_due;
+
+	_Static_assert(1 + ARRAY_SIZE(families) <= PASSED_MAX, "one message holds them");
+
+	family = stock_family(family, message);
+	is_due = outlet->offered[family == AF_INET6]++ % OUTLET_BATCH == 0;
+	for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+		families[i] = family;
+	return send_message(outlet, message, &fd, 1, families, is_due ? ARRAY_SIZE(families) : 0);
+}
+
+static bool has_room(struct outlet *outlet, int listener)
+{
+	if (outlet->held_count == OUTLET_HELD_MAX)
+		outlet_look(outlet, listener);
+	return outlet->held_count < OUTLET_HELD_MAX;
+}
+
 int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif *notif,
 		 uint32_t exec)
 {
@@ -122,13 +165,11 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 		r = r < 0 ? r : reply_result(listener, notif->id, 0);
 		return r < 0 ? r : 1;
 	}
-	if (outlet->held_count == OUTLET_HELD_MAX)
+	if (!has_room(outlet, listener))
 		return -EAGAIN;
-	r = outlet_open(outlet);
-	/* One for each, and now and then more, as the gate may need another place to park. */
-	r = r < 0 ? r
-		  : send_message(outlet, &message, &fd, 1, (const int[]){ family, family, family },
-				 outlet->offered++ % OUTLET_SURPLUS ? 1 : 3);
+	r = tell_listener(outlet, listener);
+	r = r < 0 ? r : outlet_open(outlet);
+	r = r < 0 ? r : hand_over(outlet, &message, fd, family);
 	if (r < 0)
 		return r == -EAGAIN ? r : -ENETUNREACH;
 	outlet->held[outlet->held_count].is_signalled = false;
@@ -140,23 +181,6 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 static void forget(struct outlet *outlet, size_t at)
 {
 	outlet->held[at] = outlet->held[--outlet->held_count];
-}
-
-int outlet_answer(struct outlet *outlet, int listener)
-{
-	struct outlet_answer answer;
-	ssize_t n;
-
-	while ((n = recv(outlet->channel, &answer, sizeof(answer), MSG_DONTWAIT)) ==
-	       sizeof(answer)) {
-		for (size_t i = 0; i < outlet->held_count; i++)
-			if (outlet->held[i].id == answer.id) {
-				(void)!reply_result(listener, answer.id, -answer.error);
-				forget(outlet, i);
-				break;
-			}
-	}
-	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
 }
 
 void outlet_look(struct outlet *outlet, int listener)

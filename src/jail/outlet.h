@@ -5,12 +5,17 @@
  * keeper has: the notification of a connect(), the caller's own socket, and sockets that were made
  * in the sandbox's network. All of it goes over one socket pair:
  *
- *	keeper -> warden   OUTLET_OPENED    the resolver's two sockets, and some in stock
+ *	keeper -> warden   OUTLET_LISTENER  the seccomp listener, before the first connect
+ *	                   OUTLET_OPENED    the resolver's two sockets, and some in stock
  *	                   OUTLET_CONNECT   a copy of the address, the caller's socket, more for the stock
  *	                   OUTLET_CANCELLED the caller of that connect waits no longer
  *	                   OUTLET_SIGNAL    it shall not wait any longer: a signal is due
  *	                   OUTLET_REFUSED   the keeper refused something by itself (shared.h)
- *	warden -> keeper   struct outlet_answer, for each connect that was not cancelled
+ *
+ * The warden answers the notification itself: by way of the keeper, each connect would wait for
+ * one more process to wake up. So the keeper learns that a connect is over when it looks after
+ * those that wait, and a connect that is over may be called cancelled. If the warden shuts the channel,
+ * it cannot do without: the sandbox ends.
  *
  * The address is copied once, then the socket is taken, then the notification is seen to be still
  * valid: both are the caller's. What the number of the socket means afterwards does not matter,
@@ -38,8 +43,8 @@
 #define OUTLET_ADDRESS_MAX 128 /* as large as a struct sockaddr_storage */
 #define OUTLET_HELD_MAX    1024
 #define OUTLET_LOOK_MS     50
-#define OUTLET_SPARES      6  /* sockets for the stock to begin with: 4 of IPv4, 2 of IPv6 */
-#define OUTLET_SURPLUS     16 /* every so many connects bring two sockets more than they need */
+#define OUTLET_SPARES      6 /* sockets for the stock to begin with: 4 of IPv4, 2 of IPv6 */
+#define OUTLET_BATCH       4 /* every so many connects of a family bring so many sockets, and one more */
 
 /* In the sandbox's own network, so that getaddrinfo() sees an address that is not loopback. */
 #define OUTLET_OWN_ADDRESS "192.0.2.1"
@@ -47,7 +52,14 @@
 /* Where the network is shared: what an open of it for reading gets is made up. */
 #define OUTLET_RESOLV_CONF "/etc/resolv.conf"
 
-enum outlet_kind { OUTLET_OPENED, OUTLET_CONNECT, OUTLET_CANCELLED, OUTLET_SIGNAL, OUTLET_REFUSED };
+enum outlet_kind {
+	OUTLET_LISTENER,
+	OUTLET_OPENED,
+	OUTLET_CONNECT,
+	OUTLET_CANCELLED,
+	OUTLET_SIGNAL,
+	OUTLET_REFUSED,
+};
 
 enum outlet_refusal {
 	OUTLET_REFUSED_SEND,
@@ -58,8 +70,9 @@ enum outlet_refusal {
 };
 
 /*
- * Descriptors: of OUTLET_OPENED the resolver's datagram socket and listener, then OUTLET_SPARES of
- * IPv4 and IPv6; of OUTLET_CONNECT the caller's socket, then one or three of its family.
+ * Descriptors: of OUTLET_LISTENER the listener; of OUTLET_OPENED the resolver's datagram socket and
+ * listener, then OUTLET_SPARES of IPv4 and IPv6; of OUTLET_CONNECT the caller's socket, then those of
+ * a batch.
  */
 struct outlet_message {
 	uint64_t id;
@@ -67,11 +80,6 @@ struct outlet_message {
 	uint32_t exec, len;
 	uint32_t refusal;
 	unsigned char address[OUTLET_ADDRESS_MAX];
-};
-
-struct outlet_answer {
-	uint64_t id;
-	int32_t error; /* errno, 0 for success */
 };
 
 struct outlet {
@@ -84,7 +92,8 @@ struct outlet {
 		bool is_signalled; /* the gate knows */
 	} held[OUTLET_HELD_MAX];
 	size_t held_count;
-	unsigned int offered;
+	unsigned int offered[2]; /* of IPv4, of IPv6 */
+	bool has_told;           /* the warden has the listener */
 };
 
 /* Hands the resolver's sockets over, when somebody asks there: most sandboxes never do. */
@@ -96,9 +105,6 @@ void outlet_tell(const struct outlet *outlet, const struct outlet_message *messa
 /* A connect: 1 when it is handed over or answered, 0 when it is not the gate's, or -errno for the caller. */
 [[nodiscard]] int outlet_offer(struct outlet *outlet, int listener,
 			       const struct seccomp_notif *notif, uint32_t exec);
-
-/* Answers what the gate has decided. -EPIPE when the warden is gone. */
-[[nodiscard]] int outlet_answer(struct outlet *outlet, int listener);
 
 /* Every OUTLET_LOOK_MS while something is held: who has gone, or has a signal to handle? */
 void outlet_look(struct outlet *outlet, int listener);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "jail/mediate_reply.h"
 
 #define RESOLVER_QUEUE 64
 
@@ -71,6 +72,7 @@ void door_done(struct door *door)
 		while (door->stocked[f] > 0)
 			close(door->stock[f][--door->stocked[f]]);
 	door->channel = fd_close(door->channel);
+	door->waiting = fd_close(door->waiting);
 	door->datagrams = fd_close(door->datagrams);
 	door->listener = fd_close(door->listener);
 }
@@ -105,33 +107,22 @@ static int make_socket(void *ctx, int family, int type)
 	return door->stocked[f] > 0 ? door->stock[f][--door->stocked[f]] : -EAGAIN;
 }
 
-/* The keeper reads as soon as it can; until then the answer waits here, never the warden. */
-static bool send_answer(const struct door *door, const struct outlet_answer *answer)
+/* Who has gone by now needs none. */
+static void give_answers(struct door *door)
 {
-	return send(door->channel, answer, sizeof(*answer), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-	       errno != EAGAIN;
+	for (size_t i = 0; i < door->answer_count; i++)
+		(void)!reply_result(door->waiting, door->answers[i].id, -door->answers[i].error);
+	door->answer_count = 0;
 }
 
 static void answer(void *ctx, uint64_t id, int error)
 {
 	struct door *door = ctx;
-	const struct outlet_answer message = { .id = id, .error = error };
 
-	if (door->pending_count == 0 && send_answer(door, &message))
-		return;
-	/* As many as can be held inside. */
-	if (door->pending_count < DOOR_PENDING)
-		door->pending[door->pending_count++] = message;
-}
-
-static void send_pending(struct door *door)
-{
-	size_t sent = 0;
-
-	while (sent < door->pending_count && send_answer(door, &door->pending[sent]))
-		sent++;
-	door->pending_count -= sent;
-	memmove(door->pending, door->pending + sent, door->pending_count * sizeof(*door->pending));
+	if (door->answer_count == DOOR_ANSWERS)
+		give_answers(door);
+	door->answers[door->answer_count].id = id;
+	door->answers[door->answer_count++].error = error;
 }
 
 static uint32_t exec_of(const struct door *door, pid_t pid)
@@ -231,6 +222,11 @@ static void on_message(struct door *door, const struct outlet_message *message,
 	size_t own = 0;
 
 	switch (message->kind) {
+	case OUTLET_LISTENER:
+		if (door->waiting < 0)
+			door->waiting = take_fd(&passed[0]);
+		own = 1;
+		break;
 	case OUTLET_OPENED:
 		if (door->datagrams < 0 && !door->gate && !door->failed) {
 			door->datagrams = take_fd(&passed[0]);
@@ -269,9 +265,16 @@ static void read_messages(struct door *door)
 	struct outlet_message message;
 	int passed[FD_PASS_MAX], r;
 
-	while ((r = fd_receive(door->channel, &message, sizeof(message), passed)) == 0)
+	while ((r = fd_receive(door->channel, &message, sizeof(message), passed)) == 0) {
 		on_message(door, &message, passed);
-	/* The keeper is gone: its other socket says what that means. */
+		/* There was no room for one more descriptor, and nobody could be answered. */
+		if (message.kind == OUTLET_LISTENER && door->waiting < 0) {
+			fputs("brig: too few descriptors for the gate: raise \"ulimit -n\"\n",
+			      stderr);
+			break;
+		}
+	}
+	/* The keeper is gone: its other socket says what that means. Or it ends the sandbox now. */
 	if (r != -EAGAIN)
 		door->channel = fd_close(door->channel);
 }
@@ -281,9 +284,7 @@ size_t door_fds(const struct door *door, struct pollfd fds[static DOOR_FDS])
 	size_t count = 0;
 
 	if (door->channel >= 0)
-		fds[count++] = (struct pollfd){ .fd = door->channel,
-						.events = door->pending_count ? POLLIN | POLLOUT
-									      : POLLIN };
+		fds[count++] = (struct pollfd){ .fd = door->channel, .events = POLLIN };
 	if (door->gate) {
 		fds[count++] = (struct pollfd){ .fd = gate_fd(door->gate), .events = POLLIN };
 	} else if (door->datagrams >= 0) {
@@ -305,17 +306,15 @@ void door_poll(struct door *door, const struct pollfd *fds, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		if (!fds[i].revents)
 			continue;
-		if (fds[i].fd == door->channel) {
-			if (fds[i].revents & POLLOUT)
-				send_pending(door);
+		if (fds[i].fd == door->channel)
 			read_messages(door);
-		} else {
+		else
 			is_ready = true;
-		}
 	}
 	/* A question to the resolver, before there is one. */
 	if (is_ready)
 		make_gate(door);
 	if (door->gate && (is_ready || gate_timeout(door->gate) == 0))
 		gate_work(door->gate);
+	give_answers(door);
 }

@@ -3,8 +3,11 @@
  *
  * The gate (egress/gate.h) judges, dials and relays; the keeper hands it the connects of the sandbox
  * (jail/outlet.h). The door is between them: it makes the gate when the sandbox first asks for a name
- * or a connection (most never do), and shuts the warden in before (seclude.h); it keeps a stock of sockets from inside, passes answers back, and
- * tells the witness what was decided.
+ * or a connection (most never do), and shuts the warden in before (seclude.h); it keeps a stock of sockets from inside,
+ * answers the connects that wait, and tells the witness what was decided.
+ *
+ * An answer is the last thing that is done before the warden waits again: the kernel lets the caller
+ * go on where the warden runs (SYNC_WAKE_UP, seccomp.c), once that sleeps.
  *
  * Where the sandbox shares our network, the resolver listens on 127.0.0.1, at ports that are free:
  * the keeper and the gate turn whatever is meant for port 53 of anybody there.
@@ -23,7 +26,7 @@
 #include "warden/witness.h"
 
 #define DOOR_STOCK   32
-#define DOOR_PENDING OUTLET_HELD_MAX
+#define DOOR_ANSWERS 64
 #define DOOR_RECENT  64
 #define DOOR_FDS     3
 
@@ -33,10 +36,14 @@ struct door {
 	struct gate *gate;
 	struct witness *witness;
 	bool is_shared;           /* the network of the sandbox is ours */
+	int waiting;              /* the seccomp listener, where the callers wait */
 	int stock[2][DOOR_STOCK]; /* sockets of the sandbox's network: IPv4, IPv6 */
 	size_t stocked[2];
-	struct outlet_answer pending[DOOR_PENDING]; /* that the channel had no room for */
-	size_t pending_count;
+	struct {
+		uint64_t id;
+		int error;       /* errno, 0 for success */
+	} answers[DOOR_ANSWERS]; /* that are still to be given */
+	size_t answer_count;
 	struct {
 		pid_t pid;
 		uint32_t exec;
@@ -46,7 +53,9 @@ struct door {
 	struct seclusion seclusion;
 };
 
-#define DOOR_NONE ((struct door){ .channel = -EBADF, .datagrams = -EBADF, .listener = -EBADF })
+#define DOOR_NONE       \
+	((struct door){ \
+		.channel = -EBADF, .waiting = -EBADF, .datagrams = -EBADF, .listener = -EBADF })
 
 /* Before the keeper is forked; its end of the channel is in ret_theirs. */
 [[nodiscard]] int door_open(struct witness *witness, const struct seclusion *seclusion,

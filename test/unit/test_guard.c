@@ -214,7 +214,7 @@ static int serve(struct child child, unsigned int *ret_questions)
 		assert_true(poll(fds, 2, 60000) > 0);
 		if (fds[0].revents & POLLIN) {
 			questions++;
-			r = mediator_answer(&m);
+			r = mediator_answer(&m, fds[0].revents);
 			assert_true(r == 0 || r == -ENOENT || r == -EAGAIN || r == -EPIPE);
 			assert_false(canary && exists(held_dir, canary));
 		}
