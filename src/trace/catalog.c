@@ -1,6 +1,5 @@
 #include "trace/catalog.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,10 +10,27 @@
 #include "trace/home.h"
 #include "trace/reader.h"
 
-static void closedirp(DIR **dir)
+void catalog_closep(DIR **dir)
 {
 	if (*dir)
 		closedir(*dir);
+}
+
+int catalog_open(int home, const char *folder, DIR **ret_dir)
+{
+	int fd = sys_openat2(home, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
+			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	DIR *dir;
+
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		fd_close(fd);
+		return -ENOMEM;
+	}
+	*ret_dir = dir;
+	return 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -25,21 +41,12 @@ static int by_name(const void *a, const void *b)
 int catalog_ids(int home, const char *folder, struct strv *ret_ids)
 {
 	_cleanup_(strv_done) struct strv ids = { 0 };
-	_cleanup_(closedirp) DIR *dir = NULL;
+	_cleanup_(catalog_closep) DIR *dir = NULL;
 	const struct dirent *entry;
-	int fd = sys_openat2(home, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
-			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	int r = 0;
+	int r = catalog_open(home, folder, &dir);
 
-	if (fd == -ENOENT)
-		return 0;
-	if (fd < 0)
-		return fd;
-	dir = fdopendir(fd);
-	if (!dir) {
-		fd_close(fd);
-		return -ENOMEM;
-	}
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
 	while (r == 0 && (entry = readdir(dir)))
 		if (trace_id_is_valid(entry->d_name))
 			r = strv_add(&ids, entry->d_name);

@@ -4,6 +4,8 @@
 #ifndef BRIG_TRACE_CATALOG_H
 #define BRIG_TRACE_CATALOG_H
 
+#include <dirent.h>
+
 #include "base/str.h"
 #include "trace/head.h"
 
@@ -15,6 +17,10 @@ struct stream_summary {
 	bool is_alive, has_head;
 	struct head head;
 };
+
+/* A folder of the state directory, to be read. */
+[[nodiscard]] int catalog_open(int home, const char *folder, DIR **ret_dir);
+void catalog_closep(DIR **dir);
 
 /* The ids in a folder of the state directory ("sandboxes", "heads"), sorted; none when it is not
  * there. */

@@ -4,6 +4,7 @@
  *	$XDG_STATE_HOME/brig, else ~/.local/state/brig, else (root) /var/lib/brig	0700
  *		sandboxes/ID/events.ndjson	the stream, only ever appended to
  *		heads/ID			what the stream must end with (head.h)
+ *		spares/ID/			files for new streams (spare.h)
  *
  * The directory must belong to the user and be writable by nobody else; then nobody else can have
  * put anything in it. Below it no link is followed all the same, and what is opened must be a

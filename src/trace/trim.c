@@ -15,6 +15,7 @@
 #include "trace/catalog.h"
 #include "trace/head.h"
 #include "trace/home.h"
+#include "trace/spare.h"
 #include "trace/trace.h"
 
 unsigned long trace_trim_count(int home)
@@ -71,11 +72,16 @@ static void remove_stream(int home, const char *id)
 	if (stream >= 0 && flock(stream, LOCK_EX | LOCK_NB) < 0)
 		return;
 	has_head = stream >= 0 ? mark_removed(home, id) : is_marked(home, id);
-	if (stream >= 0 && unlinkat(home, path, 0) < 0)
+	if (stream >= 0 && has_head && spare_put(home, id, stream) == 0)
 		return;
+	/* Gone already: put aside, as far as that went. */
+	if (stream >= 0 && unlinkat(home, path, 0) < 0 && errno != ENOENT)
+		return;
+	snprintf(path, sizeof(path), "sandboxes/%.15s/head", id);
+	(void)unlinkat(home, path, 0);
 	snprintf(path, sizeof(path), "sandboxes/%.15s", id);
 	/* Something else in the folder: not ours to remove, and its head is all that is known of it. */
-	if (unlinkat(home, path, AT_REMOVEDIR) < 0 || !has_head)
+	if ((unlinkat(home, path, AT_REMOVEDIR) < 0 && errno != ENOENT) || !has_head)
 		return;
 	trace_head_path(id, path);
 	(void)unlinkat(home, path, 0);
@@ -107,6 +113,27 @@ static void find_time(int home, struct aged *stream)
 		stream->time = st.st_mtim;
 }
 
+/* Heads of streams that a remover had put aside when it was killed. */
+static void remove_marked_heads(int home, const struct strv *streams)
+{
+	_cleanup_(strv_done) struct strv heads = { 0 };
+	char path[TRACE_PATH_SIZE];
+	size_t at = 0;
+
+	if (catalog_ids(home, "heads", &heads) < 0)
+		return;
+	/* Both are in order. */
+	for (size_t i = 0; i < heads.count; i++) {
+		while (at < streams->count && strcmp(streams->items[at], heads.items[i]) < 0)
+			at++;
+		if ((at < streams->count && str_equal(streams->items[at], heads.items[i])) ||
+		    !is_marked(home, heads.items[i]))
+			continue;
+		trace_head_path(heads.items[i], path);
+		(void)unlinkat(home, path, 0);
+	}
+}
+
 void trace_trim(int home, unsigned int keep)
 {
 	_cleanup_(strv_done) struct strv ids = { 0 };
@@ -117,6 +144,7 @@ void trace_trim(int home, unsigned int keep)
 	list = calloc(ids.count, sizeof(*list));
 	if (!list)
 		return;
+	remove_marked_heads(home, &ids);
 	for (size_t i = 0; i < ids.count; i++) {
 		snprintf(list[i].id, sizeof(list[i].id), "%s", ids.items[i]);
 		find_time(home, &list[i]);

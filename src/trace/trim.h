@@ -5,6 +5,7 @@
  * happens seldom: a file system may take a millisecond for each. One that is being written, shown or
  * verified is locked and stays, however old. The order of removal is: the head says "removed", then
  * stream, folder and head go; killed in between, what is left says itself that it was no accident.
+ * Some of the files are put aside for new streams (spare.h).
  */
 #ifndef BRIG_TRACE_TRIM_H
 #define BRIG_TRACE_TRIM_H

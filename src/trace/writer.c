@@ -15,6 +15,7 @@
 #include "trace/budget.h"
 #include "trace/head.h"
 #include "trace/home.h"
+#include "trace/spare.h"
 #include "trace/trim.h"
 
 #define BUFFER_SIZE  (2 * TRACE_LINE_MAX)
@@ -398,11 +399,43 @@ static int make_stream(int home, const char *folder, const char *path, bool is_a
 	return r < 0 ? r : take_fd(&stream);
 }
 
+/* One that is put aside, or a new one. */
+static int find_stream(int home, const char *id, const char *folder, const char *path)
+{
+	int fd = spare_take(home, id), r;
+
+	if (fd == -EEXIST)
+		return fd;
+	r = fd < 0 ? -EAGAIN : lock_stream(fd);
+	if (r == 0)
+		return fd;
+	if (fd >= 0)
+		(void)unlinkat(home, path, 0); /* whoever holds it has it for himself */
+	fd_close(fd);
+	for (int i = 0; i < OPEN_TRIES && r == -EAGAIN; i++)
+		r = make_stream(home, folder, path, i > 0 || fd != -ENOENT);
+	return r;
+}
+
+static int find_head(int home, const char *id, const char *path)
+{
+	int r = spare_take_head(home, id);
+
+	if (r == -ENOENT)
+		r = trace_file_make(home, path, O_WRONLY);
+	/* The one who made the first of the folders was killed before the second. */
+	if (r == -ENOENT && make_folders(home) == 0)
+		r = trace_file_make(home, path, O_WRONLY);
+	return r;
+}
+
 static void remove_files(int home, const char *id)
 {
 	char path[TRACE_PATH_SIZE];
 
 	trace_stream_path(id, path);
+	(void)unlinkat(home, path, 0);
+	snprintf(path, sizeof(path), "sandboxes/%.15s/head", id);
 	(void)unlinkat(home, path, 0);
 	snprintf(path, sizeof(path), "sandboxes/%.15s", id);
 	(void)unlinkat(home, path, AT_REMOVEDIR);
@@ -413,23 +446,20 @@ static void remove_files(int home, const char *id)
 static int make_files(struct trace *trace, int home)
 {
 	char folder[TRACE_PATH_SIZE], path[TRACE_PATH_SIZE];
-	int r = -EAGAIN;
+	const char *id = trace->head.sandbox;
+	int r;
 
-	snprintf(folder, sizeof(folder), "sandboxes/%.15s", trace->head.sandbox);
-	trace_stream_path(trace->head.sandbox, path);
-	for (int i = 0; i < OPEN_TRIES && r == -EAGAIN; i++)
-		r = make_stream(home, folder, path, i > 0);
+	snprintf(folder, sizeof(folder), "sandboxes/%.15s", id);
+	trace_stream_path(id, path);
+	r = find_stream(home, id, folder, path);
 	if (r < 0)
 		return r;
 	trace->stream = r;
-	trace_head_path(trace->head.sandbox, path);
-	r = trace_file_make(home, path, O_WRONLY);
-	/* The one who made the first of the folders was killed before the second. */
-	if (r == -ENOENT && make_folders(home) == 0)
-		r = trace_file_make(home, path, O_WRONLY);
+	trace_head_path(id, path);
+	r = find_head(home, id, path);
 	if (r == -EEXIST) {
 		/* The head of another stream, which stays; only what we made goes. */
-		trace_stream_path(trace->head.sandbox, path);
+		trace_stream_path(id, path);
 		(void)unlinkat(home, path, 0);
 		(void)unlinkat(home, folder, AT_REMOVEDIR);
 	}

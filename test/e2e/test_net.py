@@ -275,6 +275,19 @@ print(hashlib.sha256(u.urlopen("http://good.test/33554432", timeout=60).read()).
     assert done.text.split() == [str(200 * 65536), "True", hashlib.sha256(internet.BLOCK * 32).hexdigest()], done
 
 
+def test_a_dual_stack_socket_reaches_ipv4_again_and_again(net):
+    code = f"""
+import socket
+for i in range(50):
+    s = socket.socket(socket.AF_INET6)
+    s.connect(("::ffff:{internet.HOST}", 80))
+    s.close()
+print("all")
+"""
+    done = net.run([f"{internet.HOST}/32:80"], "/usr/bin/python3", "-c", code)
+    assert done.text == "all\n", done
+
+
 @pytest.mark.parametrize("limit", range(34, 44))
 def test_without_a_free_descriptor_a_connect_fails(net, limit):
     """At once, whichever descriptor is the one that the gate has no room for."""

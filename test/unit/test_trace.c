@@ -23,6 +23,10 @@ int __wrap_unlinkat(int dir, const char *path, int flags);
 int __real_flock(int fd, int operation);
 int __wrap_flock(int fd, int operation);
 int __real_sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
+int __wrap_ftruncate64(int fd, off_t len);
+int __real_ftruncate64(int fd, off_t len);
+int __wrap_sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to);
+int __real_sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to);
 int __wrap_sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
 
 #define SURVIVED 7
@@ -99,6 +103,20 @@ int __wrap_sys_openat2(int dir, const char *path, uint64_t flags, uint64_t mode,
 	if (is_last_step())
 		_exit(0);
 	return __real_sys_openat2(dir, path, flags, mode, resolve);
+}
+
+int __wrap_ftruncate64(int fd, off_t len)
+{
+	if (is_last_step())
+		_exit(0);
+	return __real_ftruncate64(fd, len);
+}
+
+int __wrap_sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char *to)
+{
+	if (is_last_step())
+		_exit(0);
+	return __real_sys_rename_noreplace(from_dir, from, to_dir, to);
 }
 
 static struct verdict_of_stream expect(const char *id, enum verify_state state)
@@ -560,6 +578,93 @@ static void without_anybody_who_tidies_up_there_is_a_bound(void **state)
 	assert_in_range(left, 7, 16);
 }
 
+static ino_t number_of(const char *path)
+{
+	struct stat st;
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s/%s", trace_home, path);
+	return stat(text, &st) < 0 ? 0 : st.st_ino;
+}
+
+/* What an old stream leaves is a new one's, and nothing of the old is in it. */
+static void old_files_are_used_again(void **state)
+{
+	ino_t stream, head;
+
+	(void)state;
+	assert_int_equal(trace_close(trace_begin("old"), "exit", 0), 0);
+	stream = number_of("sandboxes/old/events.ndjson");
+	head = number_of("heads/old");
+	assert_int_equal(trace_close(trace_begin("other"), "exit", 0), 0);
+	assert_int_equal(trace_tidy(trace_home, 1), 0);
+	assert_false(exists("old"));
+	assert_true(number_of("spares/old/events.ndjson") == stream);
+	assert_true(number_of("spares/old/head") == head);
+	assert_int_equal(number_of("heads/old"), 0);
+	assert_int_equal(trace_close(trace_begin("new"), "exit", 0), 0);
+	assert_int_equal(number_of("spares/old"), 0);
+	assert_int_equal(number_of("sandboxes/new/head"), 0);
+	assert_true(number_of("sandboxes/new/events.ndjson") == stream);
+	assert_true(number_of("heads/new") == head);
+	expect("new", VERIFY_COMPLETE);
+	expect("other", VERIFY_COMPLETE);
+}
+
+static void put_into(const char *path, const char *text)
+{
+	char full[256];
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s/%s", trace_home, path);
+	file = fopen(full, "we");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* Whatever became of them while they lay there. */
+static void a_spare_is_not_trusted(void **state)
+{
+	char kept[256], path[256];
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		char id[TRACE_ID_SIZE];
+
+		snprintf(id, sizeof(id), "old%d", i);
+		assert_int_equal(trace_close(trace_begin(id), "exit", 0), 0);
+	}
+	/* Somebody keeps a second name of the first: it is not put aside. */
+	snprintf(path, sizeof(path), "%s/sandboxes/old0/events.ndjson", trace_home);
+	snprintf(kept, sizeof(kept), "%s/kept", trace_home);
+	assert_int_equal(link(path, kept), 0);
+	assert_int_equal(trace_close(trace_begin("last"), "exit", 0), 0);
+	assert_int_equal(trace_tidy(trace_home, 1), 0);
+	assert_int_equal(number_of("spares/old0"), 0);
+	assert_true(number_of("kept") != 0);
+	put_into("spares/old1/events.ndjson", "{\"seq\":1}\n");
+	put_into("spares/old1/head", "something");
+	snprintf(path, sizeof(path), "%s/spares/old2/head", trace_home);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "%s/spares/old3/events.ndjson", trace_home);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(symlink(kept, path), 0);
+	snprintf(path, sizeof(path), "%s/spares/old4/head", trace_home);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	for (int i = 0; i < 5; i++) {
+		char id[TRACE_ID_SIZE];
+
+		snprintf(id, sizeof(id), "new%d", i);
+		assert_int_equal(trace_close(trace_begin(id), "exit", 0), 0);
+		expect(id, VERIFY_COMPLETE);
+	}
+	assert_int_equal(number_of("spares/old1"), 0);
+	assert_int_equal(number_of("spares/old4"), 0);
+	nothing_looks_changed();
+}
+
 /* Two that make and remove streams at the same time: what one has open the other leaves alone. */
 static void writers_do_not_remove_each_other(void **state)
 {
@@ -607,6 +712,8 @@ int main(void)
 		trace_case(a_killed_remover_does_not_look_like_a_change),
 		trace_case(the_oldest_go_and_the_living_stay),
 		trace_case(without_anybody_who_tidies_up_there_is_a_bound),
+		trace_case(old_files_are_used_again),
+		trace_case(a_spare_is_not_trusted),
 		trace_case(writers_do_not_remove_each_other),
 	};
 
