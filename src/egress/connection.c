@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define MEETING_MS     10000 /* B and A are on one machine: they meet at once or never */
