@@ -186,7 +186,7 @@ def test_pip_installs(net):
         (simple / "index.html").write_text('<a href="thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>')
     script = ("/usr/bin/python3 -m venv $TMPDIR/v && $TMPDIR/v/bin/pip install -q --disable-pip-version-check --trusted-host good.test"
               " --index-url http://good.test:8001/simple thing && $TMPDIR/v/bin/python -c 'import thing; print(thing.word)'")
-    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=120)
+    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=harness.LONG)
     assert (done.code, done.out) == (0, b"installed\n"), done
     assert net.reached() == {FILES}
 
@@ -203,7 +203,7 @@ def test_npm_installs(net):
         (files / "thing").write_text(json.dumps({"name": "thing", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
             "name": "thing", "version": "1.0.0", "dist": {"tarball": "http://good.test:8001/thing-1.0.0.tgz"}}}}))
     script = "mkdir $TMPDIR/n && cd $TMPDIR/n && npm install --no-audit --no-fund --silent --registry http://good.test:8001/ thing && node -p \"require('thing')\""
-    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=120)
+    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=harness.LONG)
     assert (done.code, done.out) == (0, b"installed\n"), done
     assert net.reached() == {FILES}
 
@@ -242,7 +242,7 @@ def test_the_wrong_name_in_the_first_bytes_is_reset(net):
     assert http["exit_code"] != 0 and http["stdout"] == ""
     tls = net.json(["good.test:443"], "curl", "-sSk", "-m", "20", "--connect-to", "other.test:443:good.test:443", "https://other.test/512")
     assert tls["exit_code"] != 0 and tls["stdout"] == ""
-    plain = net.json(["good.test:7001"], "python3", "-c", "import socket; s=socket.create_connection(('good.test',7001)); s.settimeout(9); s.sendall(b'SSH-2.0-x\\r\\n'); print(s.recv(9)); print(s.recv(99))")
+    plain = net.json(["good.test:7001"], "python3", "-c", "import socket; s=socket.create_connection(('good.test',7001)); s.settimeout(60); s.sendall(b'SSH-2.0-x\\r\\n'); print(s.recv(9)); print(s.recv(99))")
     assert plain["exit_code"] != 0 or "SSH-2.0" not in plain["stdout"]
     for result in (http, tls, plain):
         assert [d for d in result["denials"] if d["action"] == "first bytes"], result["denials"]
@@ -310,14 +310,12 @@ print(answer.decode() == hashlib.sha256(b"x" * 100000).hexdigest())"""
 
 def test_a_signal_interrupts_a_connect_that_waits(net):
     code = """
-import signal, socket, time
+import signal, socket
 def late(*a): raise SystemExit(7)
 signal.signal(signal.SIGALRM, late); signal.alarm(1)
-start = time.monotonic()
-try: socket.create_connection(("silent.test", 80))
-finally: print(time.monotonic() - start < 10)"""
+socket.create_connection(("silent.test", 80))"""
     done = net.run(["silent.test:80"], "python3", "-c", code)
-    assert (done.code, done.text) == (7, "True\n"), done
+    assert done.code == 7, done
 
 
 def test_a_connect_that_was_interrupted_goes_on(net):
