@@ -270,11 +270,14 @@ static struct tier_request tier_request_of(const struct warden_request *request,
 
 int warden_plan(const struct warden_request *request, struct tier_jail *ret_tj, struct err *err)
 {
-	char id[RESULT_ID_SIZE] = "";
-	struct tier_request prepare = tier_request_of(request, id);
+	struct tier_request prepare;
+	char id[RESULT_ID_SIZE];
 	int r = make_id(id, err);
 
-	return r < 0 ? r : request->tier->prepare(&prepare, ret_tj, err);
+	if (r < 0)
+		return r;
+	prepare = tier_request_of(request, id);
+	return request->tier->prepare(&prepare, ret_tj, err);
 }
 
 /*
