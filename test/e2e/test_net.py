@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -273,6 +274,52 @@ print(hashlib.sha256(u.urlopen("http://good.test/33554432", timeout=60).read()).
     done = net.run(["good.test:80"], "python3", "-c", code)
     import hashlib
     assert done.text.split() == [str(200 * 65536), "True", hashlib.sha256(internet.BLOCK * 32).hexdigest()], done
+
+
+def test_as_many_connections_at_once_as_there_are_threads(net, mark):
+    """All of them are on their way before the first is made: the warden is stopped until every thread waits in connect()."""
+    code = """
+import socket, threading, time
+target, done = (socket.gethostbyname("good.test"), 80), []
+def get():
+    with socket.socket() as s:
+        s.settimeout(60)
+        s.connect(target)
+        s.sendall(b"GET /512 HTTP/1.1\\r\\nHost: good.test\\r\\n\\r\\n")
+        done.append(b"200 OK" in s.recv(100))
+threads = [threading.Thread(target=get) for _ in range(100)]
+print("ready", flush=True)
+time.sleep(0.5)
+for t in threads: t.start()
+for t in threads: t.join()
+print(done.count(True))"""
+    process = net.brig.start("run", *net.allow("good.test:80"), "--", "python3", "-c", code, mark)
+    harness.wait_for_line(process, b"ready")
+    process.send_signal(signal.SIGSTOP)
+
+    def connecting():
+        tasks = [task for pid in harness.marked(mark) for task in Path(f"/proc/{pid}/task").iterdir()]
+        return sum((task / "syscall").read_text().startswith("42 ") for task in tasks)
+
+    try:
+        harness.wait_until(lambda: connecting() == 100, lambda: f"{connecting()} threads of 100 to connect")
+    finally:
+        process.send_signal(signal.SIGCONT)
+    done = harness.finish(process)
+    assert done.text.split() == ["100"], done
+
+
+def test_many_ask_for_one_name_at_once(net):
+    """More than the gate asks upstream at a time: it asks once."""
+    code = """
+import socket, threading
+query = bytes.fromhex("123401000001000000000000") + b"\\4slow\\4test\\0" + b"\\0\\1\\0\\1"
+askers = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(200)]
+for s in askers: s.settimeout(60); s.connect(("192.0.2.53", 53)); s.send(query)
+print(sum(socket.inet_aton("93.184.216.34") in s.recv(512) for s in askers))"""
+    done = net.run(["slow.test:80"], "python3", "-c", code)
+    assert (done.text, done.err) == ("200\n", b""), done
+    assert net.queries() == {"slow.test"}
 
 
 @pytest.mark.parametrize("limit", range(34, 44))

@@ -28,6 +28,7 @@ NAMES = {
     "dual.test": [HOST, DEAD6],
     "six.test": [HOST6],
     "silent.test": [DEAD],
+    "slow.test": [HOST],
     "rebind.test": ["169.254.169.254", "127.0.0.1", "10.0.0.1"],
     "half.test": ["10.0.0.1", HOST],
     "many.test": [HOST] + [f"93.184.217.{i}" for i in range(1, 31)],
@@ -60,6 +61,8 @@ def dns_answer(query, is_tcp):
         queries.append([name, kind])
     if name == "lame.test":
         return None
+    if name == "slow.test":
+        time.sleep(0.5)
     records, at = [], name
     while at in ALIASES:
         target = ALIASES[at]
