@@ -168,7 +168,7 @@ def test_a_killed_brig_leaves_a_record_that_verifies(brig):
     process = brig.start("run", "--", "sh", "-c", "cat /etc/debian_version; sleep 1000")
     process.stdout.readline()
     home = brig.folder / "state" / "brig"
-    harness.wait_until(lambda: any(b"/etc/debian_version" in f.read_bytes() for f in home.rglob("*.ndjson")), "the record of it")
+    harness.wait_until(lambda: any(b'"object":"/etc/debian_version"' in f.read_bytes() for f in home.rglob("*.ndjson")), "the record of it")
     process.send_signal(signal.SIGKILL)
     process.communicate()
     done = brig("events", "verify")
