@@ -221,60 +221,38 @@ static const struct {
 	{ "differences", "remedy", "string" },
 };
 
-static struct node *schema_type(const char *type)
-{
-	static const char *const text_or_null[] = { "string", "null" };
-	_cleanup_(node_freep) struct node *map = node_map();
-	int r = !map ? -ENOMEM
-		: str_ends(type, "|null")
-			? schema_names(map, "type", text_or_null, ARRAY_SIZE(text_or_null))
-			: node_set(map, "type", node_string(type));
-
-	return r < 0 ? NULL : take_ptr(&map);
-}
-
 /* Adds the fields of one list (NULL: of the object itself), all of them required. */
-static int add_fields(const char *list, struct node *properties, struct node *required)
+static int add_fields(const char *list, struct node *object)
 {
-	int r = properties && required ? 0 : -ENOMEM;
+	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(schema_fields) && r == 0; i++) {
-		const char *of = schema_fields[i].list, *name = schema_fields[i].name;
+		const char *of = schema_fields[i].list;
 
-		if (of != list && (!of || !list || !str_equal(of, list)))
-			continue;
-		r = node_set(properties, name, schema_type(schema_fields[i].type));
-		r = r < 0 ? r : node_add(required, node_string(name));
+		if (of == list || (of && list && str_equal(of, list)))
+			r = schema_add(object, schema_fields[i].name,
+				       schema_type(schema_fields[i].type), true);
 	}
 	return r;
 }
 
-static int add_list(const char *list, struct node *properties, struct node *required)
+static int add_list(const char *list, struct node *document)
 {
-	_cleanup_(node_freep) struct node *array = node_map(), *item = NULL, *own = node_map(),
-					  *all = node_list();
-	int r = array ? add_fields(list, own, all) : -ENOMEM;
+	_cleanup_(node_freep) struct node *item = schema_object();
+	int r = add_fields(list, item);
 
-	r = r < 0 ? r : schema_object(take_ptr(&own), take_ptr(&all), &item);
-	r = r < 0 ? r : node_set(array, "type", node_string("array"));
-	r = r < 0 ? r : node_set(array, "items", take_ptr(&item));
-	r = r < 0 ? r : node_set(properties, list, take_ptr(&array));
-	return r < 0 ? r : node_add(required, node_string(list));
+	return r < 0 ? r : schema_add(document, list, schema_list(take_ptr(&item)), true);
 }
 
 static int print_schema(void)
 {
-	_cleanup_(node_freep) struct node *root = NULL, *properties = node_map(),
-					  *required = node_list();
-	int r = add_fields(NULL, properties, required);
+	_cleanup_(node_freep) struct node *document = schema_document("brig host report");
+	int r = add_fields(NULL, document);
 
-	r = r < 0 ? r : add_list("tiers", properties, required);
-	r = r < 0 ? r : add_list("host", properties, required);
-	r = r < 0 ? r : add_list("differences", properties, required);
-	r = r < 0 ? r
-		  : schema_document("brig host report", take_ptr(&properties), take_ptr(&required),
-				    &root);
-	return r < 0 ? complain_text("out of memory") : print_json(root);
+	r = r < 0 ? r : add_list("tiers", document);
+	r = r < 0 ? r : add_list("host", document);
+	r = r < 0 ? r : add_list("differences", document);
+	return r < 0 ? complain_text("out of memory") : print_json(document);
 }
 
 static int verb_doctor_main(int argc, char **argv)

@@ -286,20 +286,13 @@ static void print_reason(const struct result *result, bool with_denials)
 /* What --dry-run --json prints. */
 static int dry_run_schema(struct node **ret_schema)
 {
-	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list(),
-					  *list = node_map(), *text = node_map(), *item = NULL;
-	int r = properties && required && list && text ? plan_schema(&item) : -ENOMEM;
+	_cleanup_(node_freep) struct node *document = schema_document("brig plan");
+	int r = schema_add(document, "isolation", schema_type("string"), true);
 
-	r = r < 0 ? r : node_set(text, "type", node_string("string"));
-	r = r < 0 ? r : node_set(list, "type", node_string("array"));
-	r = r < 0 ? r : node_set(list, "items", take_ptr(&item));
-	r = r < 0 ? r : node_set(properties, "isolation", take_ptr(&text));
-	r = r < 0 ? r : node_set(properties, "operations", take_ptr(&list));
-	r = r < 0 ? r : node_add(required, node_string("isolation"));
-	r = r < 0 ? r : node_add(required, node_string("operations"));
-	return r < 0 ? r
-		     : schema_document("brig plan", take_ptr(&properties), take_ptr(&required),
-				       ret_schema);
+	r = r < 0 ? r : schema_add(document, "operations", plan_schema(), true);
+	if (r == 0)
+		*ret_schema = take_ptr(&document);
+	return r;
 }
 
 static int print_schema(const struct run *run)

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define PORT_DNS 53

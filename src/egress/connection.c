@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 
 #define MEETING_MS     10000 /* B and A are on one machine: they meet at once or never */
@@ -61,6 +62,7 @@ struct connection *connection_new(struct gate *gate, const struct gate_attempt *
 		.caller = attempt->socket,
 		.local = -EBADF,
 		.remote = -EBADF,
+		.spare = -EBADF,
 		.deadline = NO_DEADLINE,
 		.address = *address,
 	};
@@ -126,6 +128,7 @@ void connection_drop(struct gate *gate, struct connection *connection)
 	}
 	connection->local = sock_reset(connection->local);
 	connection->remote = sock_reset(connection->remote);
+	fd_closep(&connection->spare);
 	connection->phase = PHASE_FREE;
 	connection->generation++;
 	connection->next_free = gate->free;
@@ -369,7 +372,8 @@ static void dialled(struct gate *gate, struct connection *connection)
 		connection->is_parked = true;
 		connection->phase = PHASE_MEETING;
 		r = park_leave(&gate->park, connection->caller, &connection->parked,
-			       &connection->local);
+			       &connection->spare, &connection->local);
+		fd_closep(&connection->spare);
 	}
 	if (r == 0)
 		r = watch_socket(gate, connection, connection->local, WATCH_LOCAL);
@@ -398,8 +402,11 @@ static int start_dial(struct gate *gate, struct connection *connection)
 {
 	struct sockaddr_storage target;
 	socklen_t len = address_to_sockaddr(&connection->address, &target);
-	int r;
+	int r = park_reserve(&gate->park, connection->caller,
+			     !address_is_ipv4(connection->address.ip), &connection->spare);
 
+	if (r < 0)
+		return r;
 	connection->remote =
 		socket(target.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (connection->remote < 0)

@@ -33,6 +33,7 @@ struct connection {
 	uint64_t judged_ms;
 	pid_t pid;
 	int caller, local, remote; /* A, B, R; the latter two are the relay's in PHASE_RELAY */
+	int spare;                 /* what B is made of */
 	struct parked parked;
 	struct address address;
 	size_t need;    /* first bytes: no look before there are so many */

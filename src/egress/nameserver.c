@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "egress/gate.h"
 
 #define MAX_TTL        300
 #define ROUTE_FRESH_MS 10000
+#define NO_TICKET      UINT32_MAX
 
 static void tell(struct nameserver *server, const struct judgement *judgement)
 {
@@ -125,7 +127,7 @@ static const struct dns_answer *cache_find(const struct nameserver *server,
 }
 
 /* The one that ends first makes room. */
-static void cache_add(struct nameserver *server, const struct dns_query *query,
+static void cache_add(struct nameserver *server, const struct question *question,
 		      const struct dns_answer *answer)
 {
 	uint64_t ttl = MIN(answer->ttl, (uint32_t)MAX_TTL);
@@ -137,11 +139,11 @@ static void cache_add(struct nameserver *server, const struct dns_query *query,
 		if (server->cache[i].until_ms < oldest->until_ms)
 			oldest = &server->cache[i];
 	*oldest = (struct cached){
-		.type = query->type,
+		.type = question->type,
 		.until_ms = clock_ms() + 1000 * ttl,
 		.answer = *answer,
 	};
-	memcpy(oldest->name, query->name, sizeof(oldest->name));
+	memcpy(oldest->name, question->name, sizeof(oldest->name));
 }
 
 static bool follow(void *ctx, uint32_t ticket, const char *alias)
@@ -149,39 +151,62 @@ static bool follow(void *ctx, uint32_t ticket, const char *alias)
 	struct nameserver *server = ctx;
 	struct judgement judgement;
 
-	judge_alias(server->judge, server->questions[ticket].query.name, alias, &judgement);
+	judge_alias(server->judge, server->questions[ticket].name, alias, &judgement);
 	if (!judgement.is_allowed)
 		tell(server, &judgement);
 	return judgement.is_allowed;
 }
 
-static void resolved(void *ctx, uint32_t ticket, const struct dns_answer *answer)
+static void reply_answer(struct nameserver *server, const struct waiting *waiting,
+			 const struct dns_answer *answer)
 {
 	static const enum dns_rcode rcodes[] = {
 		[DNS_NO_NAME] = DNS_NXDOMAIN,
 		[DNS_NO_RECORD] = DNS_NOERROR,
 		[DNS_FAILED] = DNS_SERVFAIL,
 	};
+
+	if (answer->outcome == DNS_FOUND)
+		reply_found(server, &waiting->asker, &waiting->query, answer);
+	else
+		reply_code(server, &waiting->asker, &waiting->query,
+			   answer->outcome < (int)ARRAY_SIZE(rcodes) ? rcodes[answer->outcome]
+								     : DNS_SERVFAIL);
+}
+
+/*
+ * Everybody who waits for it gets the answer. A reply over TCP can bring the next question, which
+ * may take the ticket again: so the two are parted first.
+ */
+static void resolved(void *ctx, uint32_t ticket, const struct dns_answer *answer)
+{
 	struct nameserver *server = ctx;
 	struct question *question = &server->questions[ticket];
 
 	question->is_used = false;
-	if (answer->outcome == DNS_FOUND) {
-		cache_add(server, &question->query, answer);
-		reply_found(server, &question->asker, &question->query, answer);
-	} else {
-		reply_code(server, &question->asker, &question->query,
-			   answer->outcome < (int)ARRAY_SIZE(rcodes) ? rcodes[answer->outcome]
-								     : DNS_SERVFAIL);
+	if (answer->outcome == DNS_FOUND)
+		cache_add(server, question, answer);
+	for (size_t i = 0; i < server->waiting_end; i++)
+		if (server->waiting[i].is_used && server->waiting[i].ticket == ticket)
+			server->waiting[i].ticket = NO_TICKET;
+	for (size_t i = 0; i < server->waiting_end; i++) {
+		struct waiting *waiting = &server->waiting[i];
+
+		if (!waiting->is_used || waiting->ticket != NO_TICKET)
+			continue;
+		reply_answer(server, waiting, answer);
+		waiting->is_used = false;
 	}
+	while (server->waiting_end > 0 && !server->waiting[server->waiting_end - 1].is_used)
+		server->waiting_end--;
 }
 
 /* A program that asks again because it is impatient gets one reply. */
 static bool is_repeated(const struct nameserver *server, const struct dns_query *query,
 			const struct asker *asker)
 {
-	for (size_t i = 0; i < RESOLVER_ASKS; i++) {
-		const struct question *other = &server->questions[i];
+	for (size_t i = 0; i < server->waiting_end; i++) {
+		const struct waiting *other = &server->waiting[i];
 
 		if (other->is_used && !asker->is_tcp && !other->asker.is_tcp &&
 		    other->query.id == query->id && other->query.type == query->type &&
@@ -193,25 +218,59 @@ static bool is_repeated(const struct nameserver *server, const struct dns_query 
 	return false;
 }
 
-static void ask_upstream(struct nameserver *server, const struct dns_query *query,
+/* Asks upstream, unless the same is on its way already. -EAGAIN: too much is. */
+static int ask_upstream(struct nameserver *server, const struct dns_query *query,
+			uint32_t *ret_ticket)
+{
+	uint32_t unused = NO_TICKET;
+	struct question *question;
+	int r;
+
+	for (uint32_t i = 0; i < RESOLVER_ASKS; i++) {
+		question = &server->questions[i];
+		if (!question->is_used) {
+			unused = MIN(unused, i);
+		} else if (question->type == query->type &&
+			   strcmp(question->name, query->name) == 0) {
+			*ret_ticket = i;
+			return 0;
+		}
+	}
+	if (unused == NO_TICKET)
+		return -EAGAIN;
+	r = resolver_ask(server->resolver, query->name, query->type, unused);
+	if (r < 0)
+		return r;
+	question = &server->questions[unused];
+	*question = (struct question){ .is_used = true, .type = query->type };
+	memcpy(question->name, query->name, sizeof(question->name));
+	*ret_ticket = unused;
+	return 0;
+}
+
+static struct waiting *find_room(struct nameserver *server)
+{
+	for (size_t i = 0; i < server->waiting_end; i++)
+		if (!server->waiting[i].is_used)
+			return &server->waiting[i];
+	return server->waiting_end < WAITING ? &server->waiting[server->waiting_end++] : NULL;
+}
+
+static void await_answer(struct nameserver *server, const struct dns_query *query,
 			 const struct asker *asker)
 {
-	struct question *question = NULL;
+	struct waiting *waiting = find_room(server);
 	uint32_t ticket;
+	int r = waiting ? ask_upstream(server, query, &ticket) : -EAGAIN;
 
-	for (ticket = 0; ticket < RESOLVER_ASKS && !question; ticket++)
-		if (!server->questions[ticket].is_used)
-			question = &server->questions[ticket];
-	if (!question) {
+	if (r == -EAGAIN)
 		tell_in_words(server, GATE_LIMIT, query->name, "too many questions at once");
+	if (r < 0)
 		reply_code(server, asker, query, DNS_SERVFAIL);
-		return;
-	}
-	*question = (struct question){ .is_used = true, .asker = *asker, .query = *query };
-	if (resolver_ask(server->resolver, query->name, query->type, ticket - 1) < 0) {
-		question->is_used = false;
-		reply_code(server, asker, query, DNS_SERVFAIL);
-	}
+	else
+		*waiting = (struct waiting){
+			.is_used = true, .ticket = ticket, .asker = *asker, .query = *query
+		};
 }
 
 int nameserver_question(struct nameserver *server, const void *data, size_t len,
@@ -246,7 +305,7 @@ int nameserver_question(struct nameserver *server, const void *data, size_t len,
 	if (known)
 		reply_found(server, asker, &query, known);
 	else if (!is_repeated(server, &query, asker))
-		ask_upstream(server, &query, asker);
+		await_answer(server, &query, asker);
 	return 0;
 }
 

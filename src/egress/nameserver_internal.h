@@ -12,6 +12,7 @@
 #define CLIENT_WAIT_MS 60000
 #define CLIENT_BYTES   1024 /* of a question; none is longer */
 #define CACHED         64
+#define WAITING        512 /* for a reply, at once */
 
 /* Who asked. */
 struct asker {
@@ -21,9 +22,17 @@ struct asker {
 	socklen_t peer_len;
 };
 
-/* A question that waits for upstream. */
+/* What upstream was asked, for however many. */
 struct question {
 	bool is_used;
+	char name[NAME_SIZE];
+	unsigned int type;
+};
+
+/* Who waits for the answer to a question. */
+struct waiting {
+	bool is_used;
+	uint32_t ticket; /* of the question; NO_TICKET when the answer has come */
 	struct asker asker;
 	struct dns_query query;
 };
@@ -56,6 +65,8 @@ struct nameserver {
 	uint64_t route_ms; /* when has_route6 was looked at */
 	bool has_route6;
 	struct question questions[RESOLVER_ASKS]; /* by ticket */
+	struct waiting waiting[WAITING];
+	size_t waiting_end; /* nobody waits from here on */
 	struct client clients[CLIENTS];
 	struct cached cache[CACHED];
 };

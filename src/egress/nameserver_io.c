@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include "base/fd.h"
+#include "base/clock.h"
 #include "egress/nameserver_internal.h"
 
 #define DATAGRAMS_PER_TURN 32

@@ -45,16 +45,19 @@ static int random_loopback(union sock_address *ret_address)
 	return 0;
 }
 
-/* A socket that may share the address of a place, as the listener and all B do. */
-static int shared_socket(struct park *park, int family, const union sock_address *address,
-			 int *ret_fd)
+static int new_socket(struct park *park, int family)
 {
-	_cleanup_close_ int fd = -EBADF;
+	return park->make_socket(park->ctx, family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* Makes a socket share the address of a place, as the listener and all B do. Takes it over. */
+static int share_address(int socket, const union sock_address *address, int *ret_fd)
+{
+	_cleanup_close_ int fd = socket;
 	int r;
 
-	fd = park->make_socket(park->ctx, family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
-		return fd;
+		return take_fd(&fd);
 	r = sock_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (r < 0)
 		return r;
@@ -75,7 +78,7 @@ static int place_make(struct park *park, int f, struct park_place *place)
 	r = f == V4 ? random_loopback(&address) : 0;
 	if (r < 0)
 		return r;
-	r = shared_socket(park, families[f], &address, &listener);
+	r = share_address(new_socket(park, families[f]), &address, &listener);
 	if (r < 0)
 		return r;
 	if (listen(listener, 0) < 0)
@@ -83,8 +86,7 @@ static int place_make(struct park *park, int f, struct park_place *place)
 	r = sock_name(listener, &address);
 	if (r < 0)
 		return r;
-	filler = park->make_socket(park->ctx, families[f],
-				   SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK);
+	filler = new_socket(park, families[f]);
 	if (filler < 0)
 		return take_fd(&filler);
 	/* Its SYN comes before any other, so it need not be established yet. */
@@ -175,14 +177,39 @@ static bool has_kept_name(int a, const struct parked *parked)
 	return sock_address_equal(&own, &parked->own);
 }
 
-int park_leave(struct park *park, int a, const struct parked *parked, int *ret_b)
+int park_reserve(struct park *park, int a, bool wants_v6, int *ret_spare)
+{
+	int domain = 0, fd, r = sock_get(a, SOL_SOCKET, SO_DOMAIN, &domain);
+
+	if (r < 0)
+		return r;
+	fd = new_socket(park, domain == AF_INET6 && wants_v6 ? AF_INET6 : AF_INET);
+	if (fd < 0)
+		return fd;
+	*ret_spare = fd;
+	return 0;
+}
+
+/* The one that was reserved, unless A had to go to a place of the other family. */
+static int find_socket(struct park *park, int family, int *spare)
+{
+	int domain = 0;
+
+	if (*spare >= 0 && sock_get(*spare, SOL_SOCKET, SO_DOMAIN, &domain) == 0 &&
+	    domain == family)
+		return take_fd(spare);
+	return new_socket(park, family);
+}
+
+int park_leave(struct park *park, int a, const struct parked *parked, int *spare, int *ret_b)
 {
 	_cleanup_close_ int b = -EBADF;
 	int r;
 
 	if (sock_state(a) != TCP_SYN_SENT || !has_kept_name(a, parked))
 		return -ECONNABORTED;
-	r = shared_socket(park, parked->place->address.any.sa_family, &parked->place->address, &b);
+	r = share_address(find_socket(park, parked->place->address.any.sa_family, spare),
+			  &parked->place->address, &b);
 	if (r < 0)
 		return r;
 	if (connect(b, &parked->own.any, sock_address_len(&parked->own)) < 0 &&

@@ -1,6 +1,7 @@
 /*
  * park.h - holds a caller's own socket in SYN_SENT, and completes it later
  *
+ *	park_reserve(A)    the socket that B will be
  *	park_enter(A)      A connects to a listener whose accept queue is full. Its SYN is dropped in
  *	                   silence: for poll and epoll A is on its way to a distant host.
  *	park_leave(A, B)   B, a new socket bound to the listener's address, connects to A's own
@@ -51,8 +52,15 @@ void park_done(struct park *park);
  */
 [[nodiscard]] int park_enter(struct park *park, int a, bool wants_v6, struct parked *ret_parked);
 
-/* Makes B and connects it. -ECONNABORTED when A is no longer what was parked. */
-[[nodiscard]] int park_leave(struct park *park, int a, const struct parked *parked, int *ret_b);
+/*
+ * A socket that can become B. Taken when A's matter begins: the sandbox's network may have none to
+ * give when many others have begun meanwhile.
+ */
+[[nodiscard]] int park_reserve(struct park *park, int a, bool wants_v6, int *ret_spare);
+
+/* Makes B, of spare if it fits, and connects it. -ECONNABORTED when A is no longer what was parked. */
+[[nodiscard]] int park_leave(struct park *park, int a, const struct parked *parked, int *spare,
+			     int *ret_b);
 
 /* 0 when A and B are connected to each other, -EINPROGRESS when that may still come. */
 [[nodiscard]] int park_check(int a, int b, const struct parked *parked);

@@ -1,8 +1,8 @@
 #include "egress/watch.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <sys/epoll.h>
-#include <time.h>
 
 int watch_add(int epoll, int fd, uint32_t events, struct watch watch)
 {
@@ -25,12 +25,4 @@ struct watch watch_of(uint64_t data)
 	return (struct watch){ .kind = data >> 24 & 0xff,
 			       .index = data & 0xffffff,
 			       .generation = (uint32_t)(data >> 32) };
-}
-
-uint64_t clock_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }

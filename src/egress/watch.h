@@ -33,6 +33,4 @@ void watch_remove(int epoll, int fd);
 /* What an event's data was made from. */
 struct watch watch_of(uint64_t data);
 
-uint64_t clock_ms(void); /* never goes back */
-
 #endif

@@ -11,19 +11,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /*
  * The child keeps every signal blocked: a handler of the caller must not run twice, and Ctrl-C is
@@ -74,12 +66,12 @@ int probe_wait(pid_t pid)
 }
 
 /* Waits until there is something to read or the writer is gone. */
-static int wait_readable(int fd, int64_t deadline)
+static int wait_readable(int fd, uint64_t deadline)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left = deadline - now_ms();
-		int r = poll(&p, 1, left > 0 ? (int)left : 0);
+		uint64_t now = clock_ms();
+		int r = poll(&p, 1, now < deadline ? (int)(deadline - now) : 0);
 
 		if (r > 0)
 			return 0;
@@ -111,7 +103,7 @@ int probe_in_child(int (*fn)(const void *arg, struct probe_answer *answer), cons
 		_exit(write(to, &answer, sizeof(answer)) != (ssize_t)sizeof(answer));
 	}
 	to = fd_close(to);
-	r = wait_readable(from, now_ms() + PROBE_DEADLINE_MS);
+	r = wait_readable(from, clock_ms() + PROBE_DEADLINE_MS);
 	/* Shorter than PIPE_BUF, so it comes whole or not at all. */
 	if (r == 0)
 		n = read(from, &answer, sizeof(answer));

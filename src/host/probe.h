@@ -23,7 +23,7 @@
 
 /* Against hanging, not a measure of speed: a probe takes well under a millisecond, but a host may
  * be busy. */
-#define PROBE_DEADLINE_MS 1000
+#define PROBE_DEADLINE_MS 5000
 
 /* Who asks, found once for all probes. */
 struct probe {

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
@@ -32,14 +33,6 @@
 #define PATIENCE_MS  1000
 #define POPULATED_MS 10
 #define NAP_MS       1
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void nap(void)
 {
@@ -315,12 +308,12 @@ static bool remove_all(struct cgroup *cg)
 
 void cgroup_done(struct cgroup *cg)
 {
-	uint64_t end = now_ms() + PATIENCE_MS;
+	uint64_t end = clock_ms() + PATIENCE_MS;
 	bool gone = remove_all(cg);
 
 	if (!gone)
 		(void)cgroup_kill(cg);
-	for (gone = remove_all(cg); !gone && now_ms() < end; gone = remove_all(cg))
+	for (gone = remove_all(cg); !gone && clock_ms() < end; gone = remove_all(cg))
 		for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++) {
 			if (cg->dir[i] < 0)
 				continue;

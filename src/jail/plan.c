@@ -291,21 +291,11 @@ int plan_to_node(const struct plan *plan, struct node **ret_list)
 	return r;
 }
 
-int plan_schema(struct node **ret_schema)
+struct node *plan_schema(void)
 {
-	static const char *const keys[] = { "by", "operation", "text" };
-	_cleanup_(node_freep) struct node *own = node_map(), *all = node_list(), *item = NULL;
-	int r = own && all ? 0 : -ENOMEM;
+	static const struct schema_part parts[] = { { .name = "by", .type = "string" },
+						    { .name = "operation", .type = "string" },
+						    { .name = "text", .type = "string" } };
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys) && r == 0; i++) {
-		_cleanup_(node_freep) struct node *type = node_map();
-
-		r = type ? node_set(type, "type", node_string("string")) : -ENOMEM;
-		r = r < 0 ? r : node_set(own, keys[i], take_ptr(&type));
-		r = r < 0 ? r : node_add(all, node_string(keys[i]));
-	}
-	r = r < 0 ? r : schema_object(take_ptr(&own), take_ptr(&all), &item);
-	if (r == 0)
-		*ret_schema = take_ptr(&item);
-	return r;
+	return schema_list(schema_parts(parts, ARRAY_SIZE(parts)));
 }

@@ -105,7 +105,7 @@ void plan_done(struct plan *plan); /* closes the trees as well */
 /* One line for a person: "bind /usr on /usr, read-only". */
 void op_describe(const struct op *op, char *text, size_t size);
 [[nodiscard]] int plan_to_node(const struct plan *plan, struct node **ret_list);
-[[nodiscard]] int plan_schema(struct node **ret_schema); /* of one operation in that list */
+struct node *plan_schema(void); /* of that list; NULL: out of memory */
 extern const char *const stage_names[STAGE_COUNT];
 
 #endif

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "jail/mediate_reply.h"
 #include "jail/numbers.h"
@@ -329,14 +330,6 @@ static int outcome(const struct sending *s, int r)
 	return r < 0 ? r : (int)s->sent;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 static uint64_t deadline_of(int fd)
 {
 	struct timeval limit = { 0 };
@@ -345,7 +338,7 @@ static uint64_t deadline_of(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len) < 0 ||
 	    (limit.tv_sec == 0 && limit.tv_usec == 0))
 		return UINT64_MAX;
-	return now_ms() + (uint64_t)limit.tv_sec * 1000 + (uint64_t)limit.tv_usec / 1000;
+	return clock_ms() + (uint64_t)limit.tv_sec * 1000 + (uint64_t)limit.tv_usec / 1000;
 }
 
 /* In a process of its own: until it is sent, the sender has a signal to handle, or is gone. */
@@ -373,7 +366,7 @@ _Noreturn static void wait_for_room(struct sending *s, bool is_one_of_many)
 			break;
 		if (target_has_signal(s->tid))
 			r = -EINTR;
-		else if (now_ms() >= deadline)
+		else if (clock_ms() >= deadline)
 			break;
 	}
 	r = outcome(s, r);

@@ -108,37 +108,33 @@ static struct node *schema_section(struct node *properties, const char *name)
 }
 
 /* version and extends are no keys of the table: they say how to read the rest. */
-static int schema_header(struct node *properties)
+static int schema_header(struct node *document)
 {
-	_cleanup_(node_freep) struct node *version = node_map(), *extends = node_map(),
-					  *item = node_map();
-	int r = version && extends && item ? 0 : -ENOMEM;
+	_cleanup_(node_freep) struct node *version = node_map(), *item = schema_type("string");
+	int r = node_set(version, "const", node_int(1));
 
-	r = r < 0 ? r : node_set(version, "const", node_int(1));
-	r = r < 0 ? r : node_set(item, "type", node_string("string"));
 	r = r < 0 ? r : node_set(item, "pattern", node_string("^[^/.]+$"));
-	r = r < 0 ? r
-		  : node_set(extends, "description",
-			     node_string("names of shipped policies or of your own, earlier ones "
-					 "first"));
-	r = r < 0 ? r : node_set(extends, "type", node_string("array"));
-	r = r < 0 ? r : node_set(extends, "items", take_ptr(&item));
-	r = r < 0 ? r : node_set(properties, "version", take_ptr(&version));
-	return r < 0 ? r : node_set(properties, "extends", take_ptr(&extends));
+	r = r < 0 ? r : schema_add(document, "version", take_ptr(&version), true);
+	return r < 0 ? r
+		     : schema_add(document, "extends",
+				  schema_described(schema_list(take_ptr(&item)),
+						   "names of shipped policies or of your own, "
+						   "earlier ones first"),
+				  false);
 }
 
 int policy_schema(struct node **ret_node)
 {
-	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
-	int r = properties && required ? schema_header(properties) : -ENOMEM;
+	_cleanup_(node_freep) struct node *document = schema_document("brig policy");
+	struct node *properties = schema_properties(document);
+	int r = document ? schema_header(document) : -ENOMEM;
 
 	for (size_t i = 0; i < policy_key_count && r == 0; i++) {
 		struct node *section = schema_section(properties, policy_keys[i].name);
 
 		r = section ? schema_key(section, &policy_keys[i]) : -ENOMEM;
 	}
-	r = r < 0 ? r : node_add(required, node_string("version"));
-	return r < 0 ? r
-		     : schema_document("brig policy", take_ptr(&properties), take_ptr(&required),
-				       ret_node);
+	if (r == 0)
+		*ret_node = take_ptr(&document);
+	return r;
 }

@@ -398,67 +398,44 @@ bool trace_is(const struct node *line, const char *kind, const char *action)
 	       str_equal(trace_text(line, "action"), action);
 }
 
-static int schema_part(struct node *properties, struct node *required, const char *name,
-		       const char *type)
+struct node *trace_rule_schema(void)
 {
-	_cleanup_(node_freep) struct node *part = node_map();
-	int r = part ? node_set(part, "type", node_string(type)) : -ENOMEM;
+	static const struct schema_part parts[] = { { .name = "source", .type = "string" },
+						    { .name = "key", .type = "string" },
+						    { .name = "line", .type = "integer" } };
 
-	r = r < 0 ? r : node_set(properties, name, take_ptr(&part));
-	return r < 0 ? r : node_add(required, node_string(name));
+	return schema_or_null(schema_parts(parts, ARRAY_SIZE(parts)));
 }
 
-static int schema_rule(struct node *schema)
-{
-	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list(),
-					  *object = NULL, *null = node_map(), *any = node_list();
-	int r = properties && required && null && any ? 0 : -ENOMEM;
-
-	r = r < 0 ? r : schema_part(properties, required, "source", "string");
-	r = r < 0 ? r : schema_part(properties, required, "key", "string");
-	r = r < 0 ? r : schema_part(properties, required, "line", "integer");
-	r = r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), &object);
-	r = r < 0 ? r : node_add(any, take_ptr(&object));
-	r = r < 0 ? r : node_set(null, "type", node_string("null"));
-	r = r < 0 ? r : node_add(any, take_ptr(&null));
-	return r < 0 ? r : node_set(schema, "anyOf", take_ptr(&any));
-}
-
-static int schema_shape(struct node *schema, enum shape shape)
+static struct node *schema_shape(enum shape shape)
 {
 	switch (shape) {
 	case SHAPE_TEXT:
-		return node_set(schema, "type", node_string("string"));
+		return schema_type("string");
 	case SHAPE_NUMBER:
-		return node_set(schema, "type", node_string("integer"));
+		return schema_type("integer");
 	case SHAPE_KIND:
-		return schema_names(schema, "enum", trace_kind_names, TRACE_KIND_COUNT);
+		return schema_enum(trace_kind_names, TRACE_KIND_COUNT);
 	case SHAPE_VERDICT:
-		return schema_names(schema, "enum", verdict_names, ARRAY_SIZE(verdict_names));
+		return schema_enum(verdict_names, ARRAY_SIZE(verdict_names));
 	case SHAPE_RULE:
-		return schema_rule(schema);
+		return trace_rule_schema();
 	}
-	return -EINVAL;
+	return NULL;
 }
 
 int trace_schema(struct node **ret_schema)
 {
-	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
-	int r = properties && required ? 0 : -ENOMEM;
+	_cleanup_(node_freep) struct node *document = schema_document("brig event");
+	int r = document ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++) {
-		_cleanup_(node_freep) struct node *schema = node_map();
-
-		r = schema ? node_set(schema, "description", node_string(fields[i].summary))
-			   : -ENOMEM;
-		r = r < 0 ? r : schema_shape(schema, fields[i].shape);
-		r = r < 0 ? r : node_set(properties, fields[i].name, take_ptr(&schema));
-		if (r == 0 && fields[i].is_always)
-			r = node_add(required, node_string(fields[i].name));
-	}
-	return r < 0 ? r
-		     : schema_document("brig event", take_ptr(&properties), take_ptr(&required),
-				       ret_schema);
+	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++)
+		r = schema_add(document, fields[i].name,
+			       schema_described(schema_shape(fields[i].shape), fields[i].summary),
+			       fields[i].is_always);
+	if (r == 0)
+		*ret_schema = take_ptr(&document);
+	return r;
 }
 
 size_t trace_field_count(void)

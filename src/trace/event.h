@@ -97,6 +97,7 @@ int64_t trace_number(const struct node *line, const char *name);
 bool trace_is(const struct node *line, const char *kind, const char *action);
 
 [[nodiscard]] int trace_schema(struct node **ret_schema);
+struct node *trace_rule_schema(void); /* of "rule" alone; NULL: out of memory */
 
 /* The rows, for a document. */
 size_t trace_field_count(void);

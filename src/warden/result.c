@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "data/schema.h"
 #include "output/text.h"
+#include "trace/event.h"
 
 const char *const reason_names[REASON_COUNT] = {
 	[REASON_EXIT] = "exit",     [REASON_SIGNAL] = "signal",       [REASON_TIMEOUT] = "timeout",
@@ -140,17 +141,21 @@ static struct node *value_isolation(const struct result *result)
 	return node_string(result->isolation);
 }
 
-static struct node *map_of(size_t count, const char *const keys[], const char *const values[])
+/* One row gives both the names in an object and its schema. */
+static struct node *map_of(size_t count, const struct schema_part parts[],
+			   const char *const values[])
 {
 	_cleanup_(node_freep) struct node *map = node_map();
 
 	for (size_t i = 0; map && i < count; i++)
-		if (node_set(map, keys[i], node_string(values[i])) < 0)
+		if (node_set(map, parts[i].name, node_string(values[i])) < 0)
 			return NULL;
 	return take_ptr(&map);
 }
 
-static const char *const wall_keys[] = { "name", "mechanism", "value" };
+static const struct schema_part wall_parts[] = { { .name = "name", .type = "string" },
+						 { .name = "mechanism", .type = "string" },
+						 { .name = "value", .type = "string" } };
 
 static struct node *value_enforcement(const struct result *result)
 {
@@ -160,13 +165,16 @@ static struct node *value_enforcement(const struct result *result)
 		const struct wall *wall = &result->report->walls[i];
 		const char *const values[] = { wall->name, wall->mechanism, wall->value };
 
-		if (node_add(list, map_of(ARRAY_SIZE(values), wall_keys, values)) < 0)
+		if (node_add(list, map_of(ARRAY_SIZE(values), wall_parts, values)) < 0)
 			return NULL;
 	}
 	return take_ptr(&list);
 }
 
-static const char *const denial_keys[] = { "action", "object", "reason", "allow_with" };
+static const struct schema_part denial_parts[] = { { .name = "action", .type = "string" },
+						   { .name = "object", .type = "string" },
+						   { .name = "reason", .type = "string" },
+						   { .name = "allow_with", .type = "string" } };
 
 /* As in an event: null where the refusal is not by a rule of the policy. */
 static struct node *rule_node(const struct denial *d)
@@ -191,7 +199,7 @@ static struct node *value_denials(const struct result *result)
 		const struct denial *d = &result->denials[i];
 		const char *const values[] = { d->action, d->object, d->reason, d->allow_with };
 		_cleanup_(node_freep) struct node *map =
-			map_of(ARRAY_SIZE(values), denial_keys, values);
+			map_of(ARRAY_SIZE(values), denial_parts, values);
 
 		if (!map || node_set(map, "rule", rule_node(d)) < 0 ||
 		    node_add(list, take_ptr(&map)) < 0)
@@ -285,159 +293,72 @@ int result_to_node(const struct result *result, struct node **ret_node)
 	return 0;
 }
 
-/* Properties that are text and always there. */
-static int add_texts(struct node *properties, struct node *required, const char *const keys[],
-		     size_t count)
+static struct node *schema_denials(void)
 {
-	int r = 0;
+	_cleanup_(node_freep) struct node *item =
+		schema_parts(denial_parts, ARRAY_SIZE(denial_parts));
 
-	for (size_t i = 0; i < count && r == 0; i++) {
-		_cleanup_(node_freep) struct node *text = node_map();
-
-		r = text ? node_set(text, "type", node_string("string")) : -ENOMEM;
-		r = r < 0 ? r : node_set(properties, keys[i], take_ptr(&text));
-		r = r < 0 ? r : node_add(required, node_string(keys[i]));
-	}
-	return r;
+	if (schema_add(item, "rule", trace_rule_schema(), true) < 0)
+		return NULL;
+	return schema_list(take_ptr(&item));
 }
 
-static int schema_list_of(struct node *schema, const char *const keys[], size_t count)
+static struct node *schema_folders(void)
 {
-	_cleanup_(node_freep) struct node *item = NULL, *properties = node_map(),
-					  *required = node_list();
-	int r = properties && required ? 0 : -ENOMEM;
+	static const struct schema_part parts[] = {
+		{ .name = "folder", .type = "string" },
+		{ .name = "changes", .type = "array" },
+		{ .name = "problems", .type = "array" },
+		{ .name = "commit", .type = "object", .is_optional = true },
+	};
 
-	r = r < 0 ? r : add_texts(properties, required, keys, count);
-	r = r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), &item);
-	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
-	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
+	return schema_list(schema_parts(parts, ARRAY_SIZE(parts)));
 }
 
-/* One property after the other: a name and the type of its value. */
-struct part {
-	const char *name, *type;
-};
-
-static int schema_parts(const struct part *parts, size_t count, size_t required_count,
-			struct node **ret_schema)
+static struct node *schema_outcome(void)
 {
-	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
-	int r = properties && required ? 0 : -ENOMEM;
+	static const struct schema_part parts[] = { { .name = "applied", .type = "integer" },
+						    { .name = "notes", .type = "array" },
+						    { .name = "more", .type = "integer" } };
 
-	for (size_t i = 0; i < count && r == 0; i++) {
-		_cleanup_(node_freep) struct node *type = node_map();
-
-		r = type ? node_set(type, "type", node_string(parts[i].type)) : -ENOMEM;
-		r = r < 0 ? r : node_set(properties, parts[i].name, take_ptr(&type));
-		if (r == 0 && i < required_count)
-			r = node_add(required, node_string(parts[i].name));
-	}
-	return r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), ret_schema);
+	return schema_or_null(schema_parts(parts, ARRAY_SIZE(parts)));
 }
 
-/* The rule of a refusal: an object, or null. */
-static int schema_rule(struct node **ret_schema)
+static struct node *schema_shape(enum shape shape)
 {
-	static const struct part parts[] = { { "source", "string" },
-					     { "key", "string" },
-					     { "line", "integer" } };
-	_cleanup_(node_freep) struct node *rule = NULL, *none = node_map(), *either = node_list(),
-					  *choice = node_map();
-	int r = none && either && choice ? 0 : -ENOMEM;
-
-	r = r < 0 ? r : schema_parts(parts, ARRAY_SIZE(parts), ARRAY_SIZE(parts), &rule);
-	r = r < 0 ? r : node_set(none, "type", node_string("null"));
-	r = r < 0 ? r : node_add(either, take_ptr(&rule));
-	r = r < 0 ? r : node_add(either, take_ptr(&none));
-	r = r < 0 ? r : node_set(choice, "anyOf", take_ptr(&either));
-	if (r == 0)
-		*ret_schema = take_ptr(&choice);
-	return r;
-}
-
-static int schema_denials(struct node *schema)
-{
-	_cleanup_(node_freep) struct node *item = NULL, *rule = NULL, *properties = node_map(),
-					  *required = node_list();
-	int r = properties && required ? schema_rule(&rule) : -ENOMEM;
-
-	r = r < 0 ? r : add_texts(properties, required, denial_keys, ARRAY_SIZE(denial_keys));
-	r = r < 0 ? r : node_set(properties, "rule", take_ptr(&rule));
-	r = r < 0 ? r : node_add(required, node_string("rule"));
-	r = r < 0 ? r : schema_object(take_ptr(&properties), take_ptr(&required), &item);
-	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
-	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
-}
-
-static int schema_folders(struct node *schema)
-{
-	static const struct part parts[] = { { "folder", "string" },
-					     { "changes", "array" },
-					     { "problems", "array" },
-					     { "commit", "object" } };
-	_cleanup_(node_freep) struct node *item = NULL;
-	int r = schema_parts(parts, ARRAY_SIZE(parts), 3, &item);
-
-	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
-	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
-}
-
-static int schema_outcome(struct node *schema)
-{
-	static const struct part parts[] = { { "applied", "integer" },
-					     { "notes", "array" },
-					     { "more", "integer" } };
-	_cleanup_(node_freep) struct node *object = NULL, *null = node_map(), *any = node_list();
-	int r = schema_parts(parts, ARRAY_SIZE(parts), ARRAY_SIZE(parts), &object);
-
-	r = r < 0 ? r : null ? node_set(null, "type", node_string("null")) : -ENOMEM;
-	r = r < 0 ? r : any ? node_add(any, take_ptr(&object)) : -ENOMEM;
-	r = r < 0 ? r : node_add(any, take_ptr(&null));
-	return r < 0 ? r : node_set(schema, "anyOf", take_ptr(&any));
-}
-
-static int schema_shape(struct node *schema, enum shape shape)
-{
-	static const char *const text_or_null[] = { "string", "null" };
-
 	switch (shape) {
 	case SHAPE_TEXT:
-		return node_set(schema, "type", node_string("string"));
+		return schema_type("string");
 	case SHAPE_TEXT_OR_NULL:
-		return schema_names(schema, "type", text_or_null, ARRAY_SIZE(text_or_null));
+		return schema_type("string|null");
 	case SHAPE_NUMBER:
-		return node_set(schema, "type", node_string("integer"));
+		return schema_type("integer");
 	case SHAPE_BOOL:
-		return node_set(schema, "type", node_string("boolean"));
+		return schema_type("boolean");
 	case SHAPE_REASON:
-		return schema_names(schema, "enum", reason_names, REASON_COUNT);
+		return schema_enum(reason_names, REASON_COUNT);
 	case SHAPE_WALLS:
-		return schema_list_of(schema, wall_keys, ARRAY_SIZE(wall_keys));
+		return schema_list(schema_parts(wall_parts, ARRAY_SIZE(wall_parts)));
 	case SHAPE_DENIALS:
-		return schema_denials(schema);
+		return schema_denials();
 	case SHAPE_FOLDERS:
-		return schema_folders(schema);
+		return schema_folders();
 	case SHAPE_OUTCOME_OR_NULL:
-		return schema_outcome(schema);
+		return schema_outcome();
 	}
-	return -EINVAL;
+	return NULL;
 }
 
 int result_schema(struct node **ret_node)
 {
-	_cleanup_(node_freep) struct node *properties = node_map(), *required = node_list();
-	int r = properties && required ? 0 : -ENOMEM;
+	_cleanup_(node_freep) struct node *document = schema_document("brig result");
+	int r = document ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++) {
-		_cleanup_(node_freep) struct node *schema = node_map();
-
-		r = schema ? node_set(schema, "description", node_string(fields[i].summary))
-			   : -ENOMEM;
-		r = r < 0 ? r : schema_shape(schema, fields[i].shape);
-		r = r < 0 ? r : node_set(properties, fields[i].name, take_ptr(&schema));
-		r = r < 0 ? r : node_add(required, node_string(fields[i].name));
-	}
-	return r < 0 ? r
-		     : schema_document("brig result", take_ptr(&properties), take_ptr(&required),
-				       ret_node);
+	for (size_t i = 0; i < ARRAY_SIZE(fields) && r == 0; i++)
+		r = schema_add(document, fields[i].name,
+			       schema_described(schema_shape(fields[i].shape), fields[i].summary),
+			       true);
+	if (r == 0)
+		*ret_node = take_ptr(&document);
+	return r;
 }

@@ -105,7 +105,7 @@ def brig(request, who, tier, exe, version):
     brig = harness.Brig(who, tier, exe, folder, version)
     yield brig
     try:
-        harness.wait_until(lambda: not brig.leftovers(), lambda: f"left behind: {brig.leftovers()}", 10)
+        harness.wait_until(lambda: not brig.leftovers(), lambda: f"left behind: {brig.leftovers()}")
         reports = [p.read_text(errors="replace") for p in brig.log.iterdir()]
         assert not reports, "\n".join(reports)
     finally:

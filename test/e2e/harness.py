@@ -16,7 +16,8 @@ import jsonschema
 
 ROOT = Path(__file__).resolve().parents[2]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-HANG = 30  # seconds after which something that should have ended counts as hanging
+HANG = 120  # seconds after which something that should have ended counts as hanging, on a slow and busy machine too
+LONG = 600  # for a compiler or a package manager
 SANITIZER_MARKS = (b"Sanitizer", b"runtime error:")
 
 
@@ -182,6 +183,13 @@ def cmdline(pid):
         return b""
 
 
+def comm(pid):
+    try:
+        return Path(f"/proc/{pid}/comm").read_text()
+    except OSError:
+        return ""
+
+
 def pids():
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
@@ -229,7 +237,8 @@ def processes_of(brig):
 
 def marked(mark):
     """Processes whose arguments contain the mark, without brig's own (whose arguments contain it as well)."""
-    return [pid for pid in pids() if os.fsencode(mark) in cmdline(pid) and not link(pid, "exe").endswith("/brig")]
+    # The program is looked at first: a brig that ends in between has no arguments any more.
+    return [pid for pid in pids() if not link(pid, "exe").endswith("/brig") and os.fsencode(mark) in cmdline(pid)]
 
 
 def descendants(pid):
@@ -255,7 +264,7 @@ def status(pid):
 
 def keeper_of(pid):
     """The keeper is brig's only child that still runs brig's program."""
-    return next((c for c in children(pid) if Path(f"/proc/{c}/comm").read_text() == "brig-keeper\n"), None)
+    return next((c for c in children(pid) if comm(c) == "brig-keeper\n"), None)
 
 
 def cgroups():
@@ -276,7 +285,7 @@ def is_empty_cgroup(path):
         return False
 
 
-def wait_until(question, what, timeout=20):
+def wait_until(question, what, timeout=HANG):
     """Asks until the answer is true. The time is a guard against hanging, not a promise."""
     end = time.monotonic() + timeout
     while True:
@@ -285,6 +294,24 @@ def wait_until(question, what, timeout=20):
             return answer
         assert time.monotonic() < end, f"still waiting after {timeout} s: {what() if callable(what) else what}"
         time.sleep(0.01)
+
+
+def with_room(run, is_up):
+    """For what ends at a deadline: run(wall) with ever more room, until the program was up before it."""
+    for wall in ("1500ms", "6s", "30s"):
+        done = run(wall)
+        if is_up(done):
+            break
+    return done
+
+
+def in_time(run, is_in_time):
+    """For what has to be done within a grace that brig gives: a busy machine may need another try."""
+    for _ in range(5):
+        done = run()
+        if is_in_time(done):
+            break
+    return done
 
 
 def wait_for_line(process, expected):

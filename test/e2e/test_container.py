@@ -63,7 +63,7 @@ def test_the_judge_sees_a_namespace_that_is_missing(brig, hooks, wall, name):
 def test_host_name_and_clock_are_its_own(brig):
     name, uptime, boot = lines(brig, "uname -n; cut -d. -f1 /proc/uptime; python3 -c 'import time; print(int(time.clock_gettime(7)))'")
     assert name == "brig" != os.uname().nodename
-    assert int(uptime) < 30 and int(boot) < 30
+    assert int(uptime) < harness.HANG and int(boot) < harness.HANG
 
 
 def test_it_sees_its_own_processes_only(brig):
@@ -330,6 +330,9 @@ def test_privileges_are_gone_as_seen_from_outside(brig, kind):
     process = brig.start("run", "--", "python3", "-c", script + "\nimport time; print('ready', flush=True); time.sleep(60)")
     harness.wait_for_line(process, b"ready")
     keeper = harness.keeper_of(process.pid)
+    # What was born in the set-up may end while it is looked at.
+    count = 3 if kind == "children" else 1
+    harness.wait_until(lambda: len(harness.descendants(keeper)) == count, "the program and its children")
     tasks = [(pid, task) for pid in harness.descendants(keeper) for task in os.listdir(f"/proc/{pid}/task")]
     assert tasks
     for pid, task in tasks:

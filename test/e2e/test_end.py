@@ -75,7 +75,7 @@ def grow(brig, mark, kind, *options, more=()):
 
 def assert_all_dead(mark):
     harness.wait_until(lambda: not harness.marked(mark),
-                       lambda: [(p, harness.state(p)) for p in harness.marked(mark)], 10)
+                       lambda: [(p, harness.state(p)) for p in harness.marked(mark)])
 
 
 def ready(process, mark):
@@ -100,9 +100,8 @@ def test_the_mark_finds_a_process_without_brig(brig, mark):
 
 @pytest.mark.parametrize("kind", ["plain", "many", "all"])
 def test_the_deadline_ends_the_whole_tree(brig, mark, kind):
-    done = harness.finish(grow(brig, mark, kind, "--wall", "1500ms"))
-    assert done.code == 124, done
-    assert done.out == b"ready\n", "the tree was not up before the deadline"
+    done = harness.with_room(lambda wall: harness.finish(grow(brig, mark, kind, "--wall", wall)), lambda done: done.out)
+    assert (done.code, done.out) == (124, b"ready\n"), done
     assert not harness.marked(mark)
 
 
@@ -132,7 +131,7 @@ def test_killing_the_keeper_ends_the_whole_tree(brig, mark, kind):
     harness.kill(harness.keeper_of(process.pid))
     done = harness.finish(process)
     assert done.code == 128 + signal.SIGKILL
-    assert not harness.marked(mark)
+    assert_all_dead(mark)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,10 +155,10 @@ while True:
 
 @pytest.mark.parametrize("how", ["deadline", "SIGTERM", "SIGINT", "kill brig", "kill keeper"])
 def test_a_fork_bomb_in_full_flight_ends(brig, mark, how):
-    process = brig.start("run", "--pids", "60", "--wall", "1500ms" if how == "deadline" else "50s", "--",
+    process = brig.start("run", "--pids", "60", "--wall", "1500ms" if how == "deadline" else "1h", "--",
                          "python3", "-c", BOMB, mark)
-    harness.wait_for_line(process, b"ready")
     if how != "deadline":
+        harness.wait_for_line(process, b"ready")
         harness.wait_until(lambda: len(harness.marked(mark)) > 30, "the bomb to grow")
     if how.startswith("SIG"):
         process.send_signal(getattr(signal, how))
@@ -192,10 +191,14 @@ def test_a_second_signal_ends_without_grace(brig, mark):
 
 
 def test_the_signal_of_the_caller_reaches_the_program(brig):
-    process = brig.start("run", "--", "sh", "-c", "trap 'echo got it; exit 3' TERM; echo ready; while :; do sleep 0.05; done")
-    harness.wait_for_line(process, b"ready")
-    process.send_signal(signal.SIGTERM)
-    done = harness.finish(process)
+    """What it does about it has to fit into the grace."""
+    def signalled():
+        process = brig.start("run", "--", "sh", "-c", "trap 'echo got it; exit 3' TERM; echo ready; sleep 600 & wait")
+        harness.wait_for_line(process, b"ready")
+        process.send_signal(signal.SIGTERM)
+        return harness.finish(process)
+
+    done = harness.in_time(signalled, lambda done: done.out)
     assert (done.code, done.out) == (128 + signal.SIGTERM, b"got it\n")
 
 
@@ -235,20 +238,22 @@ def test_the_sandbox_cannot_signal_brig_the_keeper_or_its_neighbours(brig, mark)
 
 
 def test_stopping_and_continuing_brig_itself(brig):
-    process = brig.start("run", "--", "sh", "-c", "echo ready; sleep 0.3; echo over")
+    process = brig.start("run", "--", "sh", "-c", "echo ready; read x; echo over", stdin=subprocess.PIPE)
     harness.wait_for_line(process, b"ready")
     process.send_signal(signal.SIGSTOP)
     harness.wait_until(lambda: harness.state(process.pid) == "T", "brig to stop")
     process.send_signal(signal.SIGCONT)
+    process.stdin.write(b"go\n")
     assert harness.finish(process).out == b"over\n"
 
 
 def test_ignored_signals_of_the_caller_stay_ignored(brig):
     """nohup brig run: a hangup is not for us."""
-    process = brig.start("run", "--", "sh", "-c", "echo ready; sleep 0.3; echo over",
+    process = brig.start("run", "--", "sh", "-c", "echo ready; read x; echo over", stdin=subprocess.PIPE,
                          before=["sh", "-c", "trap '' HUP; exec \"$@\"", "sh"])
     harness.wait_for_line(process, b"ready")
     process.send_signal(signal.SIGHUP)
+    process.stdin.write(b"go\n")
     done = harness.finish(process)
     assert (done.code, done.out) == (0, b"over\n")
 
@@ -278,10 +283,10 @@ def test_a_hundred_quick_runs_leave_nothing(brig):
     for i in range(100):
         options = ["--memory", "200M", "--pids", "50"] if i % 10 == 0 else []
         assert brig.run(*options, "--", "true").code == 0
-    mine = [pid for pid in harness.pids() if harness.runs(pid, brig.exe)]
-    assert not mine
-    assert state()[0] == before[0] and state()[2] == before[2]
-    harness.wait_until(lambda: state()[1] <= before[1], lambda: f"locks of id ranges: {state()[1]}")
+    # The last keeper's exit takes its namespaces along, and brig does not wait for that.
+    harness.wait_until(lambda: not [pid for pid in harness.pids() if harness.runs(pid, brig.exe)], "the last keeper")
+    harness.wait_until(lambda: state()[0] == before[0] and state()[1] <= before[1] and state()[2] == before[2],
+                       lambda: f"mounts, locks of id ranges, files of /run: {before}, now {state()}")
     assert not {s for s in spaces() - known if s and any(harness.link(p, "exe").startswith(str(brig.exe)) for p in harness.pids())}
 
 
@@ -297,7 +302,8 @@ def test_however_it_ends_cgroups_and_ids_are_given_back(brig, mark, how):
     """With limits, so that there is a cgroup where one can be had."""
     wall = ["--wall", "700ms"] if how == "deadline" else []
     process = brig.start("run", "--memory", "200M", "--pids", "50", *wall, "--", "sh", "-c", f"(setsid sleep 600; : {mark}) & echo ready; wait; : {mark}")
-    harness.wait_for_line(process, b"ready")
+    if how != "deadline":
+        harness.wait_for_line(process, b"ready")
     if how == "brig":
         process.kill()
     elif how == "keeper":
@@ -311,5 +317,5 @@ def test_however_it_ends_cgroups_and_ids_are_given_back(brig, mark, how):
 @pytest.mark.tier("container")
 def test_the_keeper_reaps_and_is_not_seen_as_a_parent_of_zombies(brig):
     """Orphans go to pid 1, which has to take their status: a thousand of them must not pile up."""
-    script = "for i in $(seq 200); do (true &) ; done; sleep 0.3; ps -eo stat | grep -c Z"
-    assert brig.run("--", "sh", "-c", script).text.strip() == "0"
+    script = "for i in $(seq 200); do (true &) ; done; while ps -eo stat | grep -q Z; do sleep 0.05; done; echo none"
+    assert brig.run("--", "sh", "-c", script).text.strip() == "none"

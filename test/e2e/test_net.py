@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -186,7 +187,7 @@ def test_pip_installs(net):
         (simple / "index.html").write_text('<a href="thing-1.0-py3-none-any.whl">thing-1.0-py3-none-any.whl</a>')
     script = ("/usr/bin/python3 -m venv $TMPDIR/v && $TMPDIR/v/bin/pip install -q --disable-pip-version-check --trusted-host good.test"
               " --index-url http://good.test:8001/simple thing && $TMPDIR/v/bin/python -c 'import thing; print(thing.word)'")
-    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=120)
+    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=harness.LONG)
     assert (done.code, done.out) == (0, b"installed\n"), done
     assert net.reached() == {FILES}
 
@@ -203,7 +204,7 @@ def test_npm_installs(net):
         (files / "thing").write_text(json.dumps({"name": "thing", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {
             "name": "thing", "version": "1.0.0", "dist": {"tarball": "http://good.test:8001/thing-1.0.0.tgz"}}}}))
     script = "mkdir $TMPDIR/n && cd $TMPDIR/n && npm install --no-audit --no-fund --silent --registry http://good.test:8001/ thing && node -p \"require('thing')\""
-    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=120)
+    done = net.run(["good.test:8001"], "sh", "-c", script, timeout=harness.LONG)
     assert (done.code, done.out) == (0, b"installed\n"), done
     assert net.reached() == {FILES}
 
@@ -242,7 +243,7 @@ def test_the_wrong_name_in_the_first_bytes_is_reset(net):
     assert http["exit_code"] != 0 and http["stdout"] == ""
     tls = net.json(["good.test:443"], "curl", "-sSk", "-m", "20", "--connect-to", "other.test:443:good.test:443", "https://other.test/512")
     assert tls["exit_code"] != 0 and tls["stdout"] == ""
-    plain = net.json(["good.test:7001"], "python3", "-c", "import socket; s=socket.create_connection(('good.test',7001)); s.settimeout(9); s.sendall(b'SSH-2.0-x\\r\\n'); print(s.recv(9)); print(s.recv(99))")
+    plain = net.json(["good.test:7001"], "python3", "-c", "import socket; s=socket.create_connection(('good.test',7001)); s.settimeout(60); s.sendall(b'SSH-2.0-x\\r\\n'); print(s.recv(9)); print(s.recv(99))")
     assert plain["exit_code"] != 0 or "SSH-2.0" not in plain["stdout"]
     for result in (http, tls, plain):
         assert [d for d in result["denials"] if d["action"] == "first bytes"], result["denials"]
@@ -288,6 +289,52 @@ print("all")
     assert done.text == "all\n", done
 
 
+def test_as_many_connections_at_once_as_there_are_threads(net, mark):
+    """All of them are on their way before the first is made: the warden is stopped until every thread waits in connect()."""
+    code = """
+import socket, threading, time
+target, done = (socket.gethostbyname("good.test"), 80), []
+def get():
+    with socket.socket() as s:
+        s.settimeout(60)
+        s.connect(target)
+        s.sendall(b"GET /512 HTTP/1.1\\r\\nHost: good.test\\r\\n\\r\\n")
+        done.append(b"200 OK" in s.recv(100))
+threads = [threading.Thread(target=get) for _ in range(100)]
+print("ready", flush=True)
+time.sleep(0.5)
+for t in threads: t.start()
+for t in threads: t.join()
+print(done.count(True))"""
+    process = net.brig.start("run", *net.allow("good.test:80"), "--", "python3", "-c", code, mark)
+    harness.wait_for_line(process, b"ready")
+    process.send_signal(signal.SIGSTOP)
+
+    def connecting():
+        tasks = [task for pid in harness.marked(mark) for task in Path(f"/proc/{pid}/task").iterdir()]
+        return sum((task / "syscall").read_text().startswith("42 ") for task in tasks)
+
+    try:
+        harness.wait_until(lambda: connecting() == 100, lambda: f"{connecting()} threads of 100 to connect")
+    finally:
+        process.send_signal(signal.SIGCONT)
+    done = harness.finish(process)
+    assert done.text.split() == ["100"], done
+
+
+def test_many_ask_for_one_name_at_once(net):
+    """More than the gate asks upstream at a time: it asks once."""
+    code = """
+import socket, threading
+query = bytes.fromhex("123401000001000000000000") + b"\\4slow\\4test\\0" + b"\\0\\1\\0\\1"
+askers = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(200)]
+for s in askers: s.settimeout(60); s.connect(("192.0.2.53", 53)); s.send(query)
+print(sum(socket.inet_aton("93.184.216.34") in s.recv(512) for s in askers))"""
+    done = net.run(["slow.test:80"], "python3", "-c", code)
+    assert (done.text, done.err) == ("200\n", b""), done
+    assert net.queries() == {"slow.test"}
+
+
 @pytest.mark.parametrize("limit", range(34, 44))
 def test_without_a_free_descriptor_a_connect_fails(net, limit):
     """At once, whichever descriptor is the one that the gate has no room for."""
@@ -323,14 +370,12 @@ print(answer.decode() == hashlib.sha256(b"x" * 100000).hexdigest())"""
 
 def test_a_signal_interrupts_a_connect_that_waits(net):
     code = """
-import signal, socket, time
+import signal, socket
 def late(*a): raise SystemExit(7)
 signal.signal(signal.SIGALRM, late); signal.alarm(1)
-start = time.monotonic()
-try: socket.create_connection(("silent.test", 80))
-finally: print(time.monotonic() - start < 10)"""
+socket.create_connection(("silent.test", 80))"""
     done = net.run(["silent.test:80"], "python3", "-c", code)
-    assert (done.code, done.text) == (7, "True\n"), done
+    assert done.code == 7, done
 
 
 def test_a_connect_that_was_interrupted_goes_on(net):

@@ -135,7 +135,7 @@ def test_npm_installs_a_local_package(brig):
     project = brig.who.mkdir(brig.work / "project")
     brig.who.write(project / "package.json", '{ "name": "p", "version": "1.0.0" }')
     text = sh(brig, "cd package; npm pack --silent --offline >/dev/null; cd ../project; npm install --silent --offline --no-audit --no-fund ../package/tiny-1.0.0.tgz; "
-              "node -e \"console.log(require('tiny')())\"", timeout=90)
+              "node -e \"console.log(require('tiny')())\"", timeout=harness.LONG)
     assert text.splitlines()[-1] == "42"
 
 
@@ -151,7 +151,7 @@ def test_go(brig):
     if not go:
         pytest.skip("go is not installed")
     brig.who.write(brig.work / "a.go", 'package main\nimport "os"\nfunc main() { c := make(chan string); go func() { c <- "42\\n" }(); os.Stdout.WriteString(<-c) }\n')
-    text = sh(brig, f"GOFLAGS=-mod=mod GOPROXY=off GOCACHE=$HOME/cache GOTOOLCHAIN=local {go} build -o a a.go; ./a", timeout=120)
+    text = sh(brig, f"GOFLAGS=-mod=mod GOPROXY=off GOCACHE=$HOME/cache GOTOOLCHAIN=local {go} build -o a a.go; ./a", timeout=harness.LONG)
     assert text == "42\n"
 
 
@@ -177,7 +177,7 @@ def test_pip_installs_a_local_wheel_into_a_virtual_environment(brig):
         wheel.writestr("tiny-1.0.dist-info/RECORD", "tiny.py,,\ntiny-1.0.dist-info/METADATA,,\ntiny-1.0.dist-info/WHEEL,,\ntiny-1.0.dist-info/RECORD,,\n")
     brig.who.own(brig.work / name)
     text = sh(brig, f"cd; /usr/bin/python3 -m venv v; v/bin/pip install -q --no-index --disable-pip-version-check $OLDPWD/{name}; "
-              "v/bin/python -c 'import tiny; print(tiny.answer())'", timeout=90)
+              "v/bin/python -c 'import tiny; print(tiny.answer())'", timeout=harness.LONG)
     assert text == "42\n"
 
 
@@ -199,8 +199,8 @@ def test_sqlite_shell(brig):
 @pytest.mark.tier("container")
 def test_tmux(brig):
     need("tmux")
-    text = sh(brig, "export TERM=xterm; tmux -f /dev/null new-session -d -s s 'echo from inside; tty > ~/t; sleep 30'; "
-              "for i in $(seq 100); do [ -s ~/t ] && break; sleep 0.05; done; cat ~/t; tmux capture-pane -p -t s | head -1; tmux kill-server")
+    text = sh(brig, "export TERM=xterm; tmux -f /dev/null new-session -d -s s 'echo from inside; tty > ~/t; sleep 600'; "
+              "until [ -s ~/t ] && tmux capture-pane -p -t s | grep -q .; do sleep 0.05; done; cat ~/t; tmux capture-pane -p -t s | head -1; tmux kill-server")
     assert text.splitlines() == ["/dev/pts/0", "from inside"]
 
 
@@ -268,7 +268,7 @@ def test_a_name_that_cannot_be_resolved_fails_and_does_not_hang(brig):
             "  try: socket.getaddrinfo(name, 443); print('resolved')\n"
             "  except socket.gaierror: print('no')\n"
             "print(socket.gethostbyname('localhost'), socket.gethostbyname(socket.gethostname()))\n")
-    done = brig.python(code, timeout=20)
+    done = brig.python(code)
     assert done.text.splitlines() == ["no"] * 3 + ["127.0.0.1 127.0.0.1"], done
 
 

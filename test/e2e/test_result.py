@@ -118,8 +118,11 @@ def test_the_deadline_is_reason_timeout_and_124(brig):
 
 
 def test_a_program_may_tidy_up_at_the_deadline(brig):
-    result = brig.json("--wall", "300ms", "--", "sh", "-c", "trap 'echo tidy; exit 5' TERM; sleep 60 & wait")
-    assert (result["reason"], result["exit_code"], result["stdout"]) == ("timeout", 124, "tidy\n")
+    script = "trap 'echo tidy; exit 5' TERM; echo up; sleep 600 & wait"
+    result = harness.in_time(lambda: harness.with_room(lambda wall: brig.json("--wall", wall, "--", "sh", "-c", script),
+                                                       lambda result: result["stdout"]),
+                             lambda result: "tidy" in result["stdout"])
+    assert (result["reason"], result["exit_code"], result["stdout"]) == ("timeout", 124, "up\ntidy\n")
 
 
 def test_a_file_over_the_disk_limit_is_reason_disk(brig):

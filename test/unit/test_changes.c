@@ -854,7 +854,7 @@ static void end_child(pid_t pid)
 static void swap_folder(void)
 {
 	(void)renameat(t.lower, "d", t.lower, "e");
-	(void)symlinkat("../outside", t.lower, "d");
+	(void)!symlinkat("../outside", t.lower, "d");
 	(void)unlinkat(t.lower, "d", 0);
 	(void)renameat(t.lower, "e", t.lower, "d");
 }

@@ -69,14 +69,16 @@ static void exchange(int a, int b)
 /* Parks A and completes it; B. */
 static int whole_way(int a, bool wants_v6)
 {
+	_cleanup_close_ int spare = -EBADF;
 	struct parked parked;
 	int b = -EBADF;
 
+	assert_int_equal(park_reserve(&park, a, wants_v6, &spare), 0);
 	assert_int_equal(park_enter(&park, a, wants_v6, &parked), 0);
 	assert_int_equal(sock_state(a), TCP_SYN_SENT);
 	assert_int_equal(events_of(a), 0);
 	assert_true(park_owns(&park, &parked.place->address));
-	assert_int_equal(park_leave(&park, a, &parked, &b), 0);
+	assert_int_equal(park_leave(&park, a, &parked, &spare, &b), 0);
 	for (int i = 0; i < 1000 && park_check(a, b, &parked) == -EINPROGRESS; i++)
 		usleep(1000);
 	assert_int_equal(park_check(a, b, &parked), 0);
@@ -139,14 +141,14 @@ static void refused_by_shutdown(void **state)
 {
 	_cleanup_close_ int a = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	struct parked parked;
-	int error = 0, b = -EBADF;
+	int error = 0, spare = -EBADF, b = -EBADF;
 
 	(void)state;
 	assert_int_equal(park_enter(&park, a, false, &parked), 0);
 	assert_int_equal(shutdown(a, SHUT_RDWR), 0);
 	assert_int_equal(sock_get(a, SOL_SOCKET, SO_ERROR, &error), 0);
 	assert_int_equal(error, ECONNRESET);
-	assert_int_equal(park_leave(&park, a, &parked, &b), -ECONNABORTED);
+	assert_int_equal(park_leave(&park, a, &parked, &spare, &b), -ECONNABORTED);
 	assert_int_equal(b, -EBADF);
 }
 
@@ -171,13 +173,13 @@ static void states_of_the_caller(void **state)
 {
 	_cleanup_close_ int a = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	_cleanup_close_ int b = -EBADF, udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	_cleanup_close_ int pair = -EBADF;
+	_cleanup_close_ int pair = -EBADF, spare = -EBADF;
 	struct parked parked;
 
 	(void)state;
 	assert_int_equal(park_enter(&park, a, false, &parked), 0);
 	assert_int_equal(park_enter(&park, a, false, &parked), -EALREADY);
-	assert_int_equal(park_leave(&park, a, &parked, &b), 0);
+	assert_int_equal(park_leave(&park, a, &parked, &spare, &b), 0);
 	for (int i = 0; i < 1000 && park_check(a, b, &parked) == -EINPROGRESS; i++)
 		usleep(1000);
 	/* The first one after the connection is there learns that it is; as with connect(). */

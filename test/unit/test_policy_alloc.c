@@ -10,7 +10,9 @@
 #include "alloc.h"
 #include "base/fd.h"
 #include "policy_case.h"
+#include "trace/event.h"
 #include "warden/environment.h"
+#include "warden/result.h"
 
 /* Every type of key, with what makes each of them copy, merge and sort. */
 static const char full[] = "version: 1\n"
@@ -135,21 +137,25 @@ static void every_allocation_may_fail(void **state)
 	policy_done(&by);
 }
 
-static void the_schema_needs_memory_too(void **state)
+static void schemas_need_memory_too(void **state)
 {
-	int n = 0, r;
+	int (*const make[])(struct node **) = { policy_schema, trace_schema, result_schema };
 
 	(void)state;
-	do {
-		struct node *schema = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(make); i++) {
+		int n = 0, r;
 
-		alloc_left = n++;
-		r = policy_schema(&schema);
-		alloc_left = -1;
-		assert_int_equal(r, schema ? 0 : -ENOMEM);
-		node_free(schema);
-	} while (r < 0);
-	assert_in_range(n, 100, 5000);
+		do {
+			struct node *schema = NULL;
+
+			alloc_left = n++;
+			r = make[i](&schema);
+			alloc_left = -1;
+			assert_int_equal(r, schema ? 0 : -ENOMEM);
+			node_free(schema);
+		} while (r < 0);
+		assert_in_range(n, 100, 5000);
+	}
 }
 
 static void so_does_an_environment(void **state)
@@ -178,7 +184,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_allocation_may_fail),
-		cmocka_unit_test(the_schema_needs_memory_too),
+		cmocka_unit_test(schemas_need_memory_too),
 		cmocka_unit_test(so_does_an_environment),
 	};
 

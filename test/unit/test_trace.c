@@ -484,7 +484,7 @@ static void a_killed_writer_does_not_look_like_a_change(void **state)
 	for (; !survived; n++) {
 		char id[TRACE_ID_SIZE];
 
-		snprintf(id, sizeof(id), "before%d", n);
+		snprintf(id, sizeof(id), "dies%d", n);
 		survived = dies_at(n, false, write_a_stream, id);
 		snprintf(id, sizeof(id), "half%d", n);
 		dies_at(n, true, write_a_stream, id);

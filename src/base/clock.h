@@ -1,0 +1,18 @@
+/*
+ * clock.h - the clock that deadlines are kept by: nobody sets it
+ */
+#ifndef BRIG_BASE_CLOCK_H
+#define BRIG_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t clock_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+#endif
