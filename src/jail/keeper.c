@@ -22,6 +22,7 @@
 #include "base/title.h"
 #include "jail/inside.h"
 #include "jail/launch.h"
+#include "jail/supply.h"
 #include "jail/tree.h"
 #include "jail/mediate.h"
 
@@ -149,6 +150,7 @@ struct watch {
 	struct keeper_event exit;
 	struct recorder *recorder;
 	struct outlet *outlet;
+	int supply;                /* -EBADF: nothing is published */
 	uint64_t next_look;        /* at connects that wait for the gate */
 	uint64_t record_due;       /* when the warden is to be told of what was recorded */
 	struct executor *executor; /* of a container */
@@ -267,6 +269,7 @@ static void watch_first(struct watch *watch)
 			{ .fd = watch->outlet->channel, .events = POLLIN },
 			{ .fd = watch->outlet->datagrams, .events = POLLIN },
 			{ .fd = watch->outlet->listener, .events = POLLIN },
+			{ .fd = watch->supply, .events = POLLIN },
 		};
 
 		if (poll(fds, ARRAY_SIZE(fds), watch->more ? 0 : time_left(watch)) < 0) {
@@ -284,6 +287,8 @@ static void watch_first(struct watch *watch)
 			return;
 		if (!look_at_outlet(watch, fds[4].revents, fds[5].revents || fds[6].revents))
 			return;
+		if (fds[7].revents && supply_give(watch->supply) < 0)
+			watch->supply = fd_close(watch->supply);
 		if (fds[2].revents)
 			answer(watch);
 	}
@@ -370,7 +375,7 @@ static void drop_stdio(void)
  */
 static void close_inherited(const struct jail *jail, const struct watch *watch)
 {
-	int keep[10 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,
+	int keep[11 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,
 						    watch->signals,
 						    watch->mediator.listener,
 						    jail->scratch.parent,
@@ -380,8 +385,9 @@ static void close_inherited(const struct jail *jail, const struct watch *watch)
 							       : -EBADF,
 						    jail->outlet,
 						    watch->outlet->datagrams,
-						    watch->outlet->listener };
-	size_t count = 10;
+						    watch->outlet->listener,
+						    watch->supply };
+	size_t count = 11;
 
 	for (int i = 0; i < CGROUP_CONTROL_COUNT && !plan_has_namespaces(jail->plan); i++) {
 		keep[count++] = jail->cgroup.parent[i];
@@ -565,6 +571,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	struct watch watch = { .control = control,
 			       .executor = &executor,
 			       .signals = -EBADF,
+			       .supply = jail->supply,
 			       .mounts = -EBADF,
 			       .scoped = scoped,
 			       .deadline = UINT64_MAX,
@@ -578,6 +585,8 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .readable_count = jail->readable_count,
 					     .scoped = scoped,
 					     .conditions = jail->conditions,
+					     .published = jail->published,
+					     .published_count = jail->published_count,
 					     .control = control } };
 
 	recorder = (struct recorder){ .ring = jail->ring, .deadline = UINT64_MAX };

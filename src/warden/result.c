@@ -205,6 +205,23 @@ static struct node *value_left_out(const struct result *result)
 	return node_int((int64_t)result->denials_left_out);
 }
 
+static struct node *value_published(const struct result *result)
+{
+	_cleanup_(node_freep) struct node *list = node_list();
+
+	for (size_t i = 0; list && i < result->published_count; i++) {
+		const struct result_port *port = &result->published[i];
+		_cleanup_(node_freep) struct node *map = node_map();
+
+		if (!map || node_set(map, "address", node_string(port->address)) < 0 ||
+		    node_set(map, "port", node_int(port->port)) < 0 ||
+		    node_set(map, "inside", node_int(port->inside)) < 0 ||
+		    node_add(list, take_ptr(&map)) < 0)
+			return NULL;
+	}
+	return take_ptr(&list);
+}
+
 /* Filled in later by whoever looks at the changes. */
 static struct node *value_no_folders(const struct result *result)
 {
@@ -226,6 +243,7 @@ enum shape {
 	SHAPE_REASON,
 	SHAPE_WALLS,
 	SHAPE_DENIALS,
+	SHAPE_PORTS,
 	SHAPE_FOLDERS,
 	SHAPE_OUTCOME_OR_NULL
 };
@@ -266,6 +284,8 @@ static const struct field {
 	  "would allow it" },
 	{ "denials_left_out", SHAPE_NUMBER, value_left_out,
 	  "how many more refused actions there were, for which there was no room" },
+	{ "published", SHAPE_PORTS, value_published,
+	  "with net.publish: the address and port that the host listened at, and the port inside" },
 	{ "folders", SHAPE_FOLDERS, value_no_folders,
 	  "with --diff or --commit: the overlays, what changed in them, and what came back" },
 	{ "export", SHAPE_OUTCOME_OR_NULL, value_no_export,
@@ -369,6 +389,18 @@ static int schema_denials(struct node *schema)
 	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
 }
 
+static int schema_ports(struct node *schema)
+{
+	static const struct part parts[] = { { "address", "string" },
+					     { "port", "integer" },
+					     { "inside", "integer" } };
+	_cleanup_(node_freep) struct node *item = NULL;
+	int r = schema_parts(parts, ARRAY_SIZE(parts), ARRAY_SIZE(parts), &item);
+
+	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
+	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
+}
+
 static int schema_folders(struct node *schema)
 {
 	static const struct part parts[] = { { "folder", "string" },
@@ -415,6 +447,8 @@ static int schema_shape(struct node *schema, enum shape shape)
 		return schema_list_of(schema, wall_keys, ARRAY_SIZE(wall_keys));
 	case SHAPE_DENIALS:
 		return schema_denials(schema);
+	case SHAPE_PORTS:
+		return schema_ports(schema);
 	case SHAPE_FOLDERS:
 		return schema_folders(schema);
 	case SHAPE_OUTCOME_OR_NULL:

@@ -20,6 +20,7 @@
 #include "warden/door.h"
 #include "warden/environment.h"
 #include "warden/janitor.h"
+#include "warden/publish.h"
 #include "warden/streams.h"
 #include "warden/terminal.h"
 #include "warden/watch.h"
@@ -56,6 +57,7 @@ struct warden {
 	struct record_ring *ring;    /* what the keeper saw; NULL: nothing is recorded */
 	struct witness witness;
 	struct door door;
+	struct publish publish;
 	struct rusage usage;
 };
 
@@ -336,6 +338,8 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 		next = MIN(next, now + (uint64_t)trace_due_ms(w->witness.trace));
 	if (door_timeout(&w->door) >= 0)
 		next = MIN(next, now + (uint64_t)door_timeout(&w->door));
+	if (publish_timeout(&w->publish) >= 0)
+		next = MIN(next, now + (uint64_t)publish_timeout(&w->publish));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
@@ -393,7 +397,8 @@ static void check_output(struct warden *w)
 static bool is_over(const struct warden *w, uint64_t now)
 {
 	return w->phase == PHASE_FINISHED &&
-	       (streams_drained(&w->streams) || now >= w->phase_deadline);
+	       ((streams_drained(&w->streams) && publish_is_drained(&w->publish)) ||
+		now >= w->phase_deadline);
 }
 
 #define OWN_FDS 3
@@ -401,24 +406,29 @@ static bool is_over(const struct warden *w, uint64_t now)
 static void supervise(struct warden *w)
 {
 	for (uint64_t now = now_ms(); !is_over(w, now); now = now_ms()) {
-		struct pollfd fds[OWN_FDS + STREAM_COUNT + DOOR_FDS] = {
+		struct pollfd fds[OWN_FDS + STREAM_COUNT + DOOR_FDS + PUBLISH_FDS] = {
 			{ .fd = w->keeper.control, .events = POLLIN },
 			{ .fd = w->signals, .events = POLLIN },
 			{ .fd = w->ring ? record_ring_fd(w->ring) : -1, .events = POLLIN },
 		};
-		size_t count, doors;
+		size_t count, doors, ports;
 
 		/* In the background keys are not ours: reading them would stop us. */
 		w->streams.keys_are_ours = w->terminal.is_raw;
 		count = streams_fds(&w->streams, fds + OWN_FDS);
 
-		if (w->phase == PHASE_FINISHED)
+		if (w->phase == PHASE_FINISHED) {
 			fds[0].fd = -1;
+			publish_close(&w->publish);
+		}
 		doors = door_fds(&w->door, fds + OWN_FDS + count);
-		if (poll(fds, OWN_FDS + count + doors, poll_timeout(w, now)) < 0 && errno != EINTR)
+		ports = publish_fds(&w->publish, fds + OWN_FDS + count + doors);
+		if (poll(fds, OWN_FDS + count + doors + ports, poll_timeout(w, now)) < 0 &&
+		    errno != EINTR)
 			break;
 		streams_poll(&w->streams, fds + OWN_FDS, count);
 		door_poll(&w->door, fds + OWN_FDS + count, doors);
+		publish_poll(&w->publish, fds + OWN_FDS + count + doors, ports);
 		check_output(w);
 		if (fds[1].revents)
 			read_signals(w);
@@ -711,18 +721,17 @@ static int open_ring(struct warden *w, struct err *err)
 	return 0;
 }
 
-/* The same for the way to the network, where the plan has one. */
+/* The same for the ways to the network and in from there, where the plan has them. */
 static int open_door(struct warden *w, struct err *err)
 {
-	int r;
+	const struct seclusion seclusion = { .cgroup = &w->tj->jail.cgroup,
+					     .scratch = w->tj->jail.scratch.dir,
+					     .keeps_files = w->request->keeps_store };
+	int r = publish_open(&w->witness, &seclusion, &w->publish, &w->tj->jail.supply, err);
 
-	if (!w->tj->has_gate)
-		return 0;
-	r = door_open(&w->witness,
-		      &(struct seclusion){ .cgroup = &w->tj->jail.cgroup,
-					   .scratch = w->tj->jail.scratch.dir,
-					   .keeps_files = w->request->keeps_store },
-		      &w->door, &w->tj->jail.outlet, err);
+	if (r < 0 || !w->tj->has_gate)
+		return r;
+	r = door_open(&w->witness, &seclusion, &w->door, &w->tj->jail.outlet, err);
 	if (r < 0 || w->tj->is_contained)
 		return r;
 	return door_share(&w->door, &w->tj->jail.resolver, err);
@@ -788,6 +797,7 @@ static int run_prepared(struct warden *w, struct err *err)
 	r = r < 0 ? r : open_door(w, err);
 	r = r < 0 ? r : start(w, &env, err);
 	w->tj->jail.outlet = fd_close(w->tj->jail.outlet);
+	w->tj->jail.supply = fd_close(w->tj->jail.supply);
 	r = r < 0 ? r : open_stream(w, err);
 	if (r < 0)
 		return r;
@@ -814,6 +824,7 @@ static void warden_close(struct warden *w)
 	w->signals = fd_close(w->signals);
 	w->keeper.control = fd_close(w->keeper.control);
 	door_done(&w->door);
+	publish_done(&w->publish);
 	trace_free(w->witness.trace);
 	record_ring_free(w->ring);
 	w->witness.trace = NULL;
@@ -901,6 +912,7 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 			     .terminal = TERMINAL_NONE,
 			     .streams = STREAMS_NONE,
 			     .door = DOOR_NONE,
+			     .publish = PUBLISH_NONE,
 			     .signals = -EBADF };
 	ret_result->report = &tj->report;
 	r = make_id(ret_result->sandbox, err);
