@@ -506,6 +506,52 @@ def test_a_program_listens_at_its_port_and_nowhere_else(brig):
     assert {a[:2] for a in new} == {("0100007F", port)}
 
 
+RACE = r"""
+import os, socket, sys, threading, time
+port, end = int(sys.argv[1]), time.monotonic() + 4
+bound, fd = socket.socket(), os.dup(0)
+bound.bind(("127.0.0.1", port))
+over = False
+
+def swap():
+    while not over:
+        with socket.socket() as other:
+            os.dup2(other.fileno(), fd)
+            os.dup2(bound.fileno(), fd)
+
+threading.Thread(target=swap, daemon=True).start()
+rounds = refused = 0
+libc = __import__("ctypes").CDLL(None, use_errno=True)
+while time.monotonic() < end:
+    rounds += 1
+    if libc.listen(fd, 1) < 0:
+        refused += 1
+print(rounds, refused, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.tier("process")
+def test_a_socket_that_is_swapped_does_not_listen(brig):
+    """One thread puts another socket behind the number while listen() is judged."""
+    port = free_port()
+    stop, seen = threading.Event(), set()
+    with running(brig, "--publish", port, "--", "python3", "-u", "-c", RACE, port, ready=False, stdin=subprocess.PIPE) as process:
+        def look():
+            while not stop.is_set():
+                held = sockets_of(process)
+                seen.update(a[:2] for a in all_listeners() if a[2] in held)
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        rounds, refused = map(int, process.stdout.readline().split())
+        stop.set()
+        watcher.join()
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    assert rounds > 100 and 0 < refused < rounds
+    assert seen == {("0100007F", port)}
+
+
 def all_listeners():
     found = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
@@ -518,10 +564,15 @@ def all_listeners():
 
 
 def sockets_of(process):
-    """Inodes of the sockets that the sandbox holds: all below brig, which has the gate's resolver itself."""
+    """Inodes of the sockets that the sandbox holds: all below brig, but for what brig has itself (the gate's resolver,
+    which its child has too until it has closed what it inherited)."""
+    below = [sockets_in(pid) for pid in harness.descendants(process.pid)]
+    return set().union(*below) - sockets_in(process.pid)
+
+
+def sockets_in(pid):
     found = set()
-    for pid in harness.descendants(process.pid):
-        with contextlib.suppress(OSError):
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                found.add(harness.link(pid, f"fd/{fd}").removeprefix("socket:[").removesuffix("]"))
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            found.add(harness.link(pid, f"fd/{fd}").removeprefix("socket:[").removesuffix("]"))
     return found
