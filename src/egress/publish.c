@@ -170,28 +170,36 @@ static int add_port(struct publisher *p, const struct published *wanted, struct 
 	return r < 0 ? err_errno(err, r, "net.publish: cannot wait for clients") : 0;
 }
 
-int publisher_new(const struct publisher_request *request, const struct published *ports,
-		  size_t count, struct publisher **ret_publisher, struct err *err)
+static int add_ports(struct publisher *p, const struct published *ports, size_t count,
+		     struct err *err)
 {
-	_cleanup_(publisher_freep) struct publisher *p = NULL;
+	int r = 0;
 
 	if (count > PUBLISH_PORTS)
 		return err_set(err, -E2BIG, "net.publish: more than %d ports", PUBLISH_PORTS);
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return err_errno(err, -ENOMEM, "net.publish");
-	p->request = *request;
-	if (p->request.connections == 0)
-		p->request.connections = PUBLISH_CONNECTIONS;
 	p->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (p->epoll < 0)
 		return err_errno(err, -errno, "net.publish");
-	for (size_t i = 0; i < count; i++) {
-		int r = add_port(p, &ports[i], err);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = add_port(p, &ports[i], err);
+	return r;
+}
 
-		if (r < 0)
-			return r;
-	}
+int publisher_new(const struct publisher_request *request, const struct published *ports,
+		  size_t count, struct publisher **ret_publisher, struct err *err)
+{
+	_cleanup_(publisher_freep) struct publisher *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return err_errno(err, -ENOMEM, "net.publish");
+	p->request = *request;
+	p->epoll = -EBADF;
+	if (p->request.connections == 0)
+		p->request.connections = PUBLISH_CONNECTIONS;
+	r = add_ports(p, ports, count, err);
+	if (r < 0)
+		return r;
 	*ret_publisher = take_ptr(&p);
 	return 0;
 }
