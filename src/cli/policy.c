@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
+#include "egress/publish.h"
 #include "jail/seccomp.h"
 #include "tier/tier.h"
 
@@ -105,6 +106,18 @@ static void explain_words(const char *title, const struct words *words)
 	printf(words->list.count ? "\n" : " none\n");
 }
 
+static void explain_ports(const struct words *words)
+{
+	for (size_t i = 0; i < words->list.count; i++) {
+		struct published port;
+		char text[PUBLISH_TEXT_SIZE];
+
+		if (policy_port_read(words->list.items[i], &port))
+			printf("  publish  %s%s\n", published_text(&port, text),
+			       port.outside ? "" : "  (0: any port that is free)");
+	}
+}
+
 static void explain_syscalls(const struct policy *policy)
 {
 	static struct filter filter;
@@ -157,6 +170,7 @@ static int explain_text(const char *name, const struct policy *policy)
 	explain_hosts("ask", &policy->net_ask);
 	explain_hosts("allow", &policy->net_allow);
 	printf("  deny     everything else\n");
+	explain_ports(&policy->net_publish);
 	explain_words("environment", &policy->env);
 	explain_limits(&policy->limits);
 	explain_syscalls(policy);

@@ -322,14 +322,6 @@ static void relay_turn(struct gate *gate, struct connection *connection)
 		connection_end(gate, connection, r == RELAY_OVER ? 0 : r);
 }
 
-/* Small answers go out at once, and a side that is gone without a word is noticed. */
-static void prepare_socket(int fd, int keep_seconds)
-{
-	(void)!sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	(void)!sock_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, keep_seconds);
-	(void)!sock_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-}
-
 static void begin_relay(struct gate *gate, struct connection *connection)
 {
 	if (connection->is_awaited)
@@ -337,8 +329,8 @@ static void begin_relay(struct gate *gate, struct connection *connection)
 	connection_answer(gate, connection, 0);
 	let_caller_go(gate, connection);
 	connection->is_parked = false;
-	prepare_socket(connection->local, KEEP_LOCAL_S);
-	prepare_socket(connection->remote, KEEP_REMOTE_S);
+	sock_tune(connection->local, KEEP_LOCAL_S);
+	sock_tune(connection->remote, KEEP_REMOTE_S);
 	connection->phase = PHASE_RELAY;
 	gate->making--;
 	relay_init(&connection->relay, take_fd(&connection->local), take_fd(&connection->remote),

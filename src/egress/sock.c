@@ -102,6 +102,13 @@ int sock_set(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
+void sock_tune(int fd, int keep_seconds)
+{
+	(void)!sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	(void)!sock_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, keep_seconds);
+	(void)!sock_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
 int sock_state(int fd)
 {
 	struct tcp_info info;

@@ -39,6 +39,9 @@ void sock_address_map(union sock_address *address);
 [[nodiscard]] int sock_get(int fd, int level, int option, int *ret_value);
 [[nodiscard]] int sock_set(int fd, int level, int option, int value);
 
+/* Small answers go out at once, and a side that is gone without a word is noticed. */
+void sock_tune(int fd, int keep_seconds);
+
 /* TCP_ESTABLISHED and so on (netinet/tcp.h). */
 [[nodiscard]] int sock_state(int fd);
 

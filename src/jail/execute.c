@@ -123,6 +123,15 @@ static int do_hostname(struct executor *ex, const struct op *op)
 	return sethostname(op->text, strlen(op->text)) < 0 || setdomainname("", 0) < 0 ? -errno : 0;
 }
 
+static int make_network(struct executor *ex)
+{
+	int r = network_make(ex->network.own_address, &ex->network.sockets);
+
+	if (r == 0 && ex->network.opens_low_ports)
+		network_open_low_ports(ex->proc);
+	return r;
+}
+
 /*
  * This process becomes the first one, and is in the network that it makes here. /proc/self is this
  * child, not the keeper.
@@ -131,7 +140,7 @@ static int run_beside(struct beside *beside)
 {
 	struct executor *ex =
 		(struct executor *)((char *)beside - offsetof(struct executor, beside));
-	int r = network_make(ex->network.own_address, &ex->network.sockets), fd = -EBADF;
+	int r = make_network(ex), fd = -EBADF;
 
 	if (r == 0)
 		fd = openat(ex->proc, "self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -143,6 +152,7 @@ static int run_beside(struct beside *beside)
 static int do_network(struct executor *ex, const struct op *op)
 {
 	ex->network.own_address = op->text;
+	ex->network.opens_low_ports = op->value;
 	ex->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (ex->proc < 0)
 		return -errno;
@@ -157,7 +167,7 @@ static int do_network_is(struct executor *ex, const struct op *op)
 
 	(void)op;
 	if (ex->beside.pid < 0)
-		return network_make(ex->network.own_address, &ex->network.sockets);
+		return make_network(ex);
 	r = beside_await_from(&ex->beside, &ex->network.is_done);
 	fd = r < 0 ? r : ex->network.result;
 	if (fd < 0)

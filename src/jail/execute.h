@@ -32,6 +32,7 @@ struct executor {
 		int is_done; /* a futex */
 		int result;  /* the descriptor of the namespace */
 		const char *own_address;
+		bool opens_low_ports;
 		struct network sockets;
 	} network;
 	int proc; /* the host's, for the process beside us: paths change under its feet */

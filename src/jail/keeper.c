@@ -23,6 +23,7 @@
 #include "base/title.h"
 #include "jail/inside.h"
 #include "jail/launch.h"
+#include "jail/supply.h"
 #include "jail/tree.h"
 #include "jail/mediate.h"
 
@@ -138,7 +139,14 @@ static int end_all(bool scoped, int signals, pid_t first, int control,
 }
 
 /* What rarely has news; the listener and the mounts are polled beside it (watch_first). */
-enum { NEWS_CONTROL = 1, NEWS_SIGNALS = 2, NEWS_OUTLET = 4, NEWS_RESOLVER = 8, NEWS_MAX = 5 };
+enum {
+	NEWS_CONTROL = 1,
+	NEWS_SIGNALS = 2,
+	NEWS_OUTLET = 4,
+	NEWS_RESOLVER = 8,
+	NEWS_SUPPLY = 16,
+	NEWS_MAX = 6
+};
 
 struct watch {
 	pid_t first;
@@ -154,6 +162,7 @@ struct watch {
 	struct keeper_event exit;
 	struct recorder *recorder;
 	struct outlet *outlet;
+	int supply;                /* -EBADF: nothing is published */
 	uint64_t next_look;        /* at connects that wait for the gate */
 	uint64_t record_due;       /* when the warden is to be told of what was recorded */
 	struct executor *executor; /* of a container */
@@ -266,6 +275,7 @@ static int expect_others(struct watch *watch)
 	r = expect_news(watch->others, watch->control, EPOLLIN, NEWS_CONTROL);
 	r = r < 0 ? r : expect_news(watch->others, watch->signals, EPOLLIN, NEWS_SIGNALS);
 	r = r < 0 ? r : expect_news(watch->others, watch->outlet->channel, 0, NEWS_OUTLET);
+	r = r < 0 ? r : expect_news(watch->others, watch->supply, EPOLLIN, NEWS_SUPPLY);
 	/* Once: they are handed over then, and live on. */
 	r = r < 0 ? r
 		  : expect_news(watch->others, watch->outlet->datagrams, EPOLLIN | EPOLLONESHOT,
@@ -295,6 +305,8 @@ static bool look_at_others(struct watch *watch, unsigned int news)
 		return false;
 	if (news & NEWS_OUTLET) /* it was shut */
 		return false;
+	if (news & NEWS_SUPPLY && supply_give(watch->supply) < 0)
+		watch->supply = fd_close(watch->supply);
 	if (news & NEWS_RESOLVER && outlet_open(watch->outlet) < 0)
 		return false;
 	if (watch->outlet->held_count)
@@ -409,7 +421,7 @@ static void drop_stdio(void)
  */
 static void close_inherited(const struct jail *jail, const struct watch *watch)
 {
-	int keep[10 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,
+	int keep[11 + 2 * CGROUP_CONTROL_COUNT] = { watch->control,
 						    watch->signals,
 						    watch->mediator.listener,
 						    jail->scratch.parent,
@@ -419,8 +431,9 @@ static void close_inherited(const struct jail *jail, const struct watch *watch)
 							       : -EBADF,
 						    jail->outlet,
 						    watch->outlet->datagrams,
-						    watch->outlet->listener };
-	size_t count = 10;
+						    watch->outlet->listener,
+						    watch->supply };
+	size_t count = 11;
 
 	for (int i = 0; i < CGROUP_CONTROL_COUNT && !plan_has_namespaces(jail->plan); i++) {
 		keep[count++] = jail->cgroup.parent[i];
@@ -608,6 +621,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	struct watch watch = { .control = control,
 			       .executor = &executor,
 			       .signals = -EBADF,
+			       .supply = jail->supply,
 			       .mounts = -EBADF,
 			       .scoped = scoped,
 			       .deadline = UINT64_MAX,
@@ -621,6 +635,8 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .readable_count = jail->readable_count,
 					     .scoped = scoped,
 					     .conditions = jail->conditions,
+					     .published = jail->published,
+					     .published_count = jail->published_count,
 					     .control = control } };
 
 	recorder = (struct recorder){ .ring = jail->ring, .deadline = UINT64_MAX };

@@ -46,6 +46,7 @@
 #include "jail/record.h"
 #include "jail/scratch.h"
 #include "jail/seccomp.h"
+#include "policy/policy.h"
 
 #define JAIL_MAX_RLIMITS 8
 
@@ -66,7 +67,10 @@ struct jail {
 	unsigned int conditions;     /* of the filter (syscalls.h) */
 	struct record_ring *ring;    /* for what is only recorded; NULL: nothing is */
 	int outlet;                  /* to the gate (outlet.h); -EBADF: there is none */
+	int supply;                  /* for published ports (supply.h); -EBADF: there are none */
 	uint16_t resolver; /* its port, where the network is the host's (shared.h); 0: it is not */
+	const struct published *published; /* there: the ports that may be listened at */
+	size_t published_count;
 	const char *const *guarded;
 	size_t guarded_count;
 	const char *const *writable;

@@ -52,6 +52,7 @@
 #include "base/macro.h"
 #include "jail/mediate_record.h"
 #include "jail/outlet.h"
+#include "policy/policy.h"
 #include "jail/seccomp.h"
 
 /* The lists are canonical absolute paths; readable includes the writable ones. They stay the
@@ -70,7 +71,9 @@ struct mediator {
 	unsigned int conditions;   /* of the filter (syscalls.h) */
 	struct recorder *recorder; /* NULL: nothing is recorded */
 	struct outlet *outlet;     /* NULL: no gate */
-	int control;               /* whose end means that nobody reads the record any more */
+	const struct published *published; /* where a program may listen (shared.h) */
+	size_t published_count;
+	int control; /* whose end means that nobody reads the record any more */
 };
 
 /* Answers one notification, where poll() said this of the listener; once it said POLLIN, to receive

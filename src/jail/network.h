@@ -15,4 +15,10 @@ struct network {
 /* For this process. own_address: the second one, NULL without a gate. */
 [[nodiscard]] int network_make(const char *own_address, struct network *ret_network);
 
+/*
+ * Lets every program of this process's network bind ports below 1024, as a published one may be; they
+ * are nobody else's. proc: the directory. Where it cannot be written, their bind() fails.
+ */
+void network_open_low_ports(int proc);
+
 #endif

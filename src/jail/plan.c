@@ -215,8 +215,9 @@ static void describe_rest(const struct op *op, char *text, size_t size)
 		snprintf(text, size, " %u", (unsigned int)op->value);
 		break;
 	case OP_NETWORK:
-		if (op->text)
-			snprintf(text, size, ", the address %s and a resolver", op->text);
+		snprintf(text, size, "%s%s%s%s", op->text ? ", the address " : "",
+			 op->text ? op->text : "", op->text ? " and a resolver" : "",
+			 op->value ? ", ports below 1024 for everybody" : "");
 		break;
 	case OP_HOSTNAME:
 	case OP_GUARD:

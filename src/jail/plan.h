@@ -39,7 +39,8 @@ enum op_kind {
 	OP_CLOCK,       /* a time namespace that begins now */
 	OP_HOSTNAME,    /* text */
 	OP_NETWORK,     /* a network namespace with its loopback device, made beside the rest; text:
-			   a second address of it, and the sockets of a resolver (NULL: none) */
+			   a second address of it, and the sockets of a resolver (NULL: none);
+			   value: whether all may bind ports below 1024 */
 	OP_NETWORK_IS,  /* wait for the network namespace, and enter it */
 	OP_PRIVATE,     /* no mount spreads */
 	OP_STORE,       /* value: size in bytes or 0 for half of the memory; nodes */

@@ -110,6 +110,8 @@ static int carry_out_bind(const struct mediator *m, const struct seccomp_notif *
 	r = r < 0 ? r : get_option(fd, SO_TYPE, &type);
 	if (r < 0)
 		return r;
+	if (shared_turn_to_published(m, fd, domain, &name, &len))
+		return bind(fd, (const struct sockaddr *)&name, len) < 0 ? -errno : 0;
 	if (!may_bind(domain, &name, len))
 		return shared_refuse(m, notif, OUTLET_REFUSED_BIND, &name, len);
 	if (domain != AF_NETLINK && type != SOCK_STREAM && shared_confine(fd) < 0)
@@ -167,18 +169,13 @@ static int answer_open(const struct mediator *m, const struct seccomp_notif *not
 	return r < 0 ? r : 1;
 }
 
-static int refuse_listen(const struct mediator *m, const struct seccomp_notif *notif)
-{
-	return shared_refuse(m, notif, OUTLET_REFUSED_LISTEN, NULL, 0);
-}
-
 static const struct {
 	int number;
 	int (*carry_out)(const struct mediator *m, const struct seccomp_notif *notif);
 } shared_calls[] = {
 	{ __NR_sendto, shared_send },   { __NR_sendmsg, shared_send },
 	{ __NR_sendmmsg, shared_send }, { __NR_bind, carry_out_bind },
-	{ __NR_listen, refuse_listen },
+	{ __NR_listen, shared_listen },
 };
 
 int shared_answer(const struct mediator *m, const struct seccomp_notif *notif)

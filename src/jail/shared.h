@@ -13,7 +13,9 @@
  *	                         descriptors that are passed are taken from the sender and passed on.
  *	bind                     to loopback or to no address in particular, without a port, and
  *	                         netlink; a datagram socket is tied to the loopback device first.
- *	listen                   refused: whoever else is on this host could connect.
+ *	                         To a published port, where "any" becomes its loopback address.
+ *	listen                   at a published port; else refused: whoever else is on this host could
+ *	                         connect.
  *	open                     /etc/resolv.conf is a file that names the resolver's address.
  *
  * A datagram socket that sends to the resolver is tied to the loopback device too, so that nobody
@@ -43,8 +45,18 @@
 /* The senders: what the call returns, or -EINPROGRESS when somebody else answers (shared_send.c). */
 [[nodiscard]] int shared_send(const struct mediator *mediator, const struct seccomp_notif *notif);
 
-/* A refusal that the warden is told of: always -EACCES. */
+/* listen() (shared_listen.c). */
+[[nodiscard]] int shared_listen(const struct mediator *mediator, const struct seccomp_notif *notif);
+
+/*
+ * A name that a TCP socket is to be bound to: if it means a published port, it becomes what the
+ * policy says, and the socket is tied to loopback. False: it does not, and stays as it is.
+ */
 struct sockaddr_storage;
+bool shared_turn_to_published(const struct mediator *mediator, int fd, int domain,
+			      struct sockaddr_storage *name, uint32_t *len);
+
+/* A refusal that the warden is told of: always -EACCES. */
 [[nodiscard]] int shared_refuse(const struct mediator *mediator, const struct seccomp_notif *notif,
 				enum outlet_refusal refusal, const struct sockaddr_storage *address,
 				size_t len);

@@ -95,12 +95,17 @@ const struct key policy_keys[] = {
 		.name = "net.publish",
 		.type = KEY_PORTS,
 		.offset = FIELD(net_publish),
-		.flags = { { "publish", NULL, "PORT[:PORT]",
-			     "reach a port of the sandbox on loopback" } },
+		.flags = { { "publish", NULL, "[ADDR:]PORT[:PORT]",
+			     "reach a port of the sandbox on the host's loopback" } },
 		.initial = "nothing",
-		.summary = "ports of the sandbox that are reachable on the host's loopback: "
-			   "OUTSIDE:INSIDE",
-		.needs = "published ports",
+		.summary = "ports of the sandbox that the host listens for: OUTSIDE:INSIDE, one "
+			   "number "
+			   "for both, ADDRESS:OUTSIDE:INSIDE",
+		.more = "Without an address it is the host's loopback alone (127.0.0.1); 0 outside "
+			"is any port "
+			"that is free, and is told. On the process tier both ports are the same, "
+			"at "
+			"loopback.",
 	},
 	{
 		.name = "net.inspect",

@@ -187,6 +187,18 @@ enum verdict policy_host_verdict(const struct policy *policy, const char *name,
  * one instead. */
 bool policy_env_allows(const struct words *env, const char *name);
 
+/* One entry of net.publish: where the host listens for a port of the sandbox. */
+struct published {
+	unsigned char ip[16];     /* IPv4 as ::ffff:a.b.c.d */
+	uint16_t outside, inside; /* outside 0: any that is free */
+};
+
+/* "8080", "8080:80", "127.0.0.1:8080:80", "[::1]:0:80". False for anything else. */
+bool policy_port_read(const char *text, struct published *ret_port);
+
+/* Whether whoever grants a grants b: the same ports, at the same address or at one of all. */
+bool policy_port_covers(const struct published *a, const struct published *b);
+
 /* The shipped policies, by name, in alphabetical order; read when brig was built. */
 struct shipped_policy {
 	const char *name;

@@ -269,25 +269,45 @@ bool policy_env_allows(const struct words *env, const char *name)
 	return false;
 }
 
-/* Ports to publish: OUTSIDE:INSIDE or one number for both. */
+/* Ports to publish: [ADDRESS:]OUTSIDE[:INSIDE], see ports.c. */
 
 static int check_port(const struct place *place, const struct node *node, struct err *err)
 {
-	unsigned int outside, inside;
-	int used = 0;
+	struct published port;
 
-	if (sscanf(node->text, "%5u:%5u%n", &outside, &inside, &used) != 2) {
-		used = 0;
-		if (sscanf(node->text, "%5u%n", &outside, &used) != 1)
-			outside = 0;
-		inside = outside;
-	}
-	/* What %u takes besides digits (signs, white space) and leading zeros are no ports. */
-	if (used == 0 || strspn(node->text, "0123456789:") != strlen(node->text) ||
-	    node->text[0] == '0' || strstr(node->text, ":0") || node->text[used] || outside < 1 ||
-	    outside > 65535 || inside < 1 || inside > 65535)
-		return place_error(place, node, err, "\"%s\" is not a port (write 8080 or 8080:80)",
+	if (!policy_port_read(node->text, &port))
+		return place_error(place, node, err,
+				   "\"%s\" is not a port (write 8080, 8080:80 or "
+				   "127.0.0.1:8080:80; 0:80 for any that is free)",
 				   node->text);
+	return 0;
+}
+
+/* What both grant, in whichever words say less: loopback out of all addresses. */
+static int narrow_ports(void *field, const void *by)
+{
+	struct words *into = field, both = { 0 };
+	const struct words *other = by;
+	int r = 0;
+
+	for (size_t i = 0; i < into->list.count && r == 0; i++)
+		for (size_t k = 0; k < other->list.count && r == 0; k++) {
+			struct published a, b;
+
+			if (!policy_port_read(into->list.items[i], &a) ||
+			    !policy_port_read(other->list.items[k], &b))
+				continue;
+			if (policy_port_covers(&b, &a))
+				r = words_add(&both, into->list.items[i]);
+			else if (policy_port_covers(&a, &b))
+				r = words_add(&both, other->list.items[k]);
+		}
+	if (r < 0) {
+		strv_done(&both.list);
+		return r;
+	}
+	strv_done(&into->list);
+	*into = both;
 	return 0;
 }
 
@@ -299,10 +319,12 @@ static int parse_ports(const struct place *place, const struct node *node, void 
 
 static int schema_ports(struct node *schema)
 {
-	return schema_words(schema, schema_pattern("^[0-9]{1,5}(:[0-9]{1,5})?$"));
+	return schema_words(schema,
+			    schema_pattern("^((\\[[0-9a-fA-F:.]+\\]|[0-9]+(\\.[0-9]+){3}):)?"
+					   "[0-9]{1,5}(:[0-9]{1,5})?$"));
 }
 
-const struct type_ops ports_ops = { parse_ports,  merge_words,  narrow_words, words_to_node,
+const struct type_ops ports_ops = { parse_ports,  merge_words,  narrow_ports, words_to_node,
 				    schema_ports, is_set_words, init_words,   done_words };
 
 /* Words out of a fixed list. */

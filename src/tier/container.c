@@ -519,6 +519,40 @@ static bool has_listener(const struct tier_request *request)
 	       !hook_without("syscalls");
 }
 
+#define LOW_PORTS 1024
+#define RESOLVER  53
+
+/* The ports inside must be such that the program can have them. */
+static int check_ports(const struct tier_request *request, const struct tier_jail *tj,
+		       struct err *err)
+{
+	const struct strv *list = &request->policy->net_publish.list;
+	struct published port;
+
+	if (list->count > 0 && knocked_out() & CLONE_NEWNET)
+		return err_set(err, -EOPNOTSUPP,
+			       "net.publish needs a network of the sandbox's own");
+	for (size_t i = 0; i < list->count; i++)
+		if (tj->has_gate && policy_port_read(list->items[i], &port) &&
+		    port.inside == RESOLVER)
+			return err_set(
+				err, -EADDRINUSE,
+				"net.publish: port 53 inside is the resolver's: let the program "
+				"listen at another one");
+	return 0;
+}
+
+static bool publishes_low_ports(const struct policy *policy)
+{
+	struct published port;
+
+	for (size_t i = 0; i < policy->net_publish.list.count; i++)
+		if (policy_port_read(policy->net_publish.list.items[i], &port) &&
+		    port.inside < LOW_PORTS)
+			return true;
+	return false;
+}
+
 /* Also without any rule, if there is a record: then it says what would have to be allowed. */
 static int choose_gate(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
@@ -530,7 +564,7 @@ static int choose_gate(const struct tier_request *request, struct tier_jail *tj,
 			       "those inside each other can answer for its calls");
 	tj->has_gate = has_listener(request) && !(knocked_out() & CLONE_NEWNET) &&
 		       (is_wanted || request->policy->record != RECORD_OFF);
-	return 0;
+	return check_ports(request, tj, err);
 }
 
 static int make_plan(struct facts *facts, struct view_result *result, struct err *err)
@@ -547,6 +581,7 @@ static int make_plan(struct facts *facts, struct view_result *result, struct err
 		.has_cgroup = has_any_cgroup(&tj->jail.cgroup),
 		.is_nested = is_allowed(request, EXT_NESTED),
 		.has_gate = tj->has_gate,
+		.has_low_ports = publishes_low_ports(request->policy),
 		.without = knocked_out(),
 		.without_masks = hook_without("masks"),
 		.without_landlock = hook_without("landlock"),
@@ -631,6 +666,10 @@ static void report_walls(const struct facts *facts, const struct view_result *vi
 			   request->policy->net_allow.count, request->policy->net_deny.count);
 	else
 		report_add(report, "network", "net namespace", "loopback of its own, no way out");
+	if (request->policy->net_publish.list.count > 0)
+		report_add(report, "ports", "relay of the warden",
+			   "%zu published, to the sandbox's own loopback",
+			   request->policy->net_publish.list.count);
 	report_add(report, "privileges", "no_new_privs", "no capabilities, no setuid");
 	report_add(report, "descriptors", "close_range", "0, 1, 2");
 	report_add(report, "core dumps", "rlimit", "none");

@@ -15,6 +15,7 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 				  .ids = IDS_NONE,
 				  .plan = &tj->plan,
 				  .outlet = -EBADF,
+				  .supply = -EBADF,
 				  .wall_ms = request->policy->limits.wall };
 	tj->granted = (struct files_granted){ 0 };
 	tj->plan = (struct plan){ 0 };

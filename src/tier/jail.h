@@ -39,6 +39,8 @@ struct tier_watch {
 	uint64_t cpu_time; /* ms of all processes together */
 };
 
+#define TIER_MAX_PORTS 64
+
 struct tier_jail {
 	struct jail jail;
 	struct files_granted granted; /* the jail points into it */
@@ -48,7 +50,8 @@ struct tier_jail {
 	struct strv overlay_sources; /* the same on the host: without symbolic links */
 	bool is_contained;           /* in namespaces, with a store as large as the disk limit */
 	struct filter filter;
-	bool has_gate;      /* connects and names go to the warden */
+	bool has_gate;                              /* connects and names go to the warden */
+	struct published published[TIER_MAX_PORTS]; /* the jail points to it: the process tier */
 	enum record record; /* RECORD_OFF where the sandbox has no listener */
 	uint64_t pass;      /* of the command's execve; 0 where nothing is recorded */
 	struct report report;

@@ -1,6 +1,7 @@
 #include "tier/process.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -84,8 +85,9 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 	if (tj->has_gate)
 		report_add(&tj->report, "network", "gate, seccomp notification and Landlock",
 			   "the host's; %zu rules to connect, %zu to refuse; names, no other "
-			   "datagrams; no listening",
-			   request->policy->net_allow.count, request->policy->net_deny.count);
+			   "datagrams; %zu ports of loopback to listen at",
+			   request->policy->net_allow.count, request->policy->net_deny.count,
+			   tj->jail.published_count);
 	else
 		report_add(&tj->report, "network", "seccomp and Landlock",
 			   "no sockets but socketpair");
@@ -101,26 +103,63 @@ static bool can_take_descriptors(void)
 	return own >= 0;
 }
 
+#define LOW_PORTS 1024
+
+static bool is_loopback(const unsigned char ip[static 16])
+{
+	static const unsigned char v4[] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127 };
+	static const unsigned char v6[16] = { [15] = 1 };
+
+	return memcmp(ip, v4, sizeof(v4)) == 0 || memcmp(ip, v6, sizeof(v6)) == 0;
+}
+
+/* Nothing is relayed here: the program itself listens, at that very port. */
+static int read_ports(const struct tier_request *request, struct tier_jail *tj, struct err *err)
+{
+	const struct strv *list = &request->policy->net_publish.list;
+
+	if (list->count > TIER_MAX_PORTS)
+		return err_set(err, -E2BIG, "net.publish: more than %d ports", TIER_MAX_PORTS);
+	for (size_t i = 0; i < list->count; i++) {
+		struct published *port = &tj->published[i];
+
+		if (!policy_port_read(list->items[i], port) || port->outside != port->inside ||
+		    port->outside < LOW_PORTS || !is_loopback(port->ip))
+			return err_set(
+				err, -EOPNOTSUPP,
+				"net.publish: \"%s\" on the process tier, which has no network "
+				"of its own: only the same port outside and inside, from 1024 "
+				"on, at loopback; use --isolation container",
+				list->items[i]);
+	}
+	tj->jail.published = tj->published;
+	tj->jail.published_count = list->count;
+	return 0;
+}
+
 /* Whether there is a way to the network, and all walls around it. */
 static int choose_gate(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
-	if (request->policy->net_allow.count == 0)
+	const char *key = request->policy->net_allow.count > 0 ? "net.allow" : "net.publish";
+
+	if (request->policy->net_allow.count == 0 && request->policy->net_publish.list.count == 0)
 		return 0;
 	if (sys_landlock_abi() < LANDLOCK_ABI_TCP)
 		return err_set(
 			err, -EOPNOTSUPP,
-			"net.allow on the process tier needs a Landlock that knows TCP "
+			"%s on the process tier needs a Landlock that knows TCP "
 			"(ABI %d, Linux 6.7), this kernel has ABI %d: use --isolation container",
-			LANDLOCK_ABI_TCP, sys_landlock_abi());
+			key, LANDLOCK_ABI_TCP, sys_landlock_abi());
 	if (!can_take_descriptors())
 		return err_set(err, -EOPNOTSUPP,
-			       "net.allow on the process tier needs pidfd_getfd(), which is "
+			       "%s on the process tier needs pidfd_getfd(), which is "
 			       "forbidden here: in Docker, --cap-add SYS_PTRACE allows it; or use "
-			       "--isolation container");
+			       "--isolation container",
+			       key);
 	if (hook_without("metadata") || hook_without("syscalls"))
-		return err_set(err, -EOPNOTSUPP, "net.allow needs the filter and its listener");
+		return err_set(err, -EOPNOTSUPP, "%s needs the filter and its listener", key);
 	tj->has_gate = !hook_without("gate");
-	return 0;
+	return read_ports(request, tj, err);
 }
 
 static void report_fixed_walls(struct tier_jail *tj)

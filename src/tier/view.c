@@ -351,7 +351,8 @@ static void make_namespaces(struct view *v)
 		view_add(v, (struct op){ .kind = OP_CLOCK });
 	if (!(rq->without & CLONE_NEWNET))
 		view_add(v, (struct op){ .kind = OP_NETWORK,
-					 .text = rq->has_gate ? OUTLET_OWN_ADDRESS : NULL });
+					 .text = rq->has_gate ? OUTLET_OWN_ADDRESS : NULL,
+					 .value = rq->has_low_ports });
 	if (rq->ids)
 		view_add(v, (struct op){ .kind = OP_MASTER, .value = IDS_USER });
 	else

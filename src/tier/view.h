@@ -53,6 +53,7 @@ struct view_request {
 	gid_t gid;
 	bool has_cgroup, is_nested;
 	bool has_gate;        /* connects and names go to the warden */
+	bool has_low_ports;   /* one below 1024 is published */
 	unsigned int without; /* CLONE_NEW... that a test leaves out */
 	bool without_masks, without_landlock;
 };

@@ -11,7 +11,7 @@
 #include "data/yaml.h"
 #include "trace/cursor.h"
 
-#define WORD_MAX 512  /* action, rule, policy, isolation */
+#define WORD_MAX 512  /* action, rule, policy, isolation, publish */
 #define TEXT_MAX 1024 /* reason, allow_with */
 
 const char *const trace_kind_names[TRACE_KIND_COUNT] = {
@@ -27,7 +27,7 @@ const char *const verdict_names[3] = {
 };
 
 /* Every character of every field may need six bytes; the object stands there in base64 as well. */
-static_assert(6 * (TRACE_OBJECT_MAX + 5 * WORD_MAX + 2 * TEXT_MAX) + 2 * TRACE_OBJECT_MAX + 1024 <
+static_assert(6 * (TRACE_OBJECT_MAX + 6 * WORD_MAX + 2 * TEXT_MAX) + 2 * TRACE_OBJECT_MAX + 1024 <
 	      TRACE_LINE_MAX);
 
 /* The object as far as it is written. A cut is never inside a character. */
@@ -165,6 +165,11 @@ static bool put_prev(struct cursor *c, const struct trace_line *line)
 	return put_text(c, line->prev, SHA256_HEX_SIZE);
 }
 
+static bool put_publish(struct cursor *c, const struct trace_line *line)
+{
+	return put_text(c, line->event->publish, WORD_MAX);
+}
+
 static bool put_reason(struct cursor *c, const struct trace_line *line)
 {
 	const char *text = line->event->reason;
@@ -228,7 +233,8 @@ static const struct field {
 	const char *summary;
 } fields[] = {
 	FIELD(action, SHAPE_TEXT, true,
-	      "what was tried: open, connect, query, mount; start, end and dropped of the stream"),
+	      "what was tried: open, connect, query, mount, accept; start, end and dropped of the "
+	      "stream"),
 	FIELD(allow_with, SHAPE_TEXT, false,
 	      "of a refusal: the flag or the YAML that would allow it; empty when nothing would"),
 	FIELD(count, SHAPE_NUMBER, false,
@@ -257,7 +263,10 @@ static const struct field {
 	FIELD(policy, SHAPE_TEXT, false, "in the first line: digest of the resolved policy"),
 	FIELD(prev, SHAPE_TEXT, true,
 	      "SHA-256 of the line before without its newline; zeros in the first"),
-	FIELD(reason, SHAPE_TEXT, false, "why it was refused; in the last line: why it ended"),
+	FIELD(publish, SHAPE_TEXT, false,
+	      "of an accept: the published port that the client, who is the object, came to"),
+	FIELD(reason, SHAPE_TEXT, false,
+	      "why it was refused, or nobody inside was reached; in the last line: why it ended"),
 	FIELD(rule, SHAPE_RULE, true,
 	      "the rule that decided: source (file, shipped policy or flag), key, line; or null"),
 	FIELD(sandbox, SHAPE_TEXT, true, "id of the sandbox"),

@@ -60,6 +60,7 @@ struct trace_event {
 	pid_t pid;
 	struct trace_rule rule;
 	const char *reason, *allow_with; /* of a refusal */
+	const char *publish;             /* of a client from outside: "127.0.0.1:8080:80" */
 };
 
 /* What only the last line has. */

@@ -68,6 +68,7 @@ int trace_event_text(const struct node *event, struct buf *out)
 	if (trace_is(event, "sandbox", "end"))
 		add_end(event, out);
 	add_safe(out, is_start ? ": " : " ", trace_text(event, "object"), "");
+	add_safe(out, " at ", trace_text(event, "publish"), "");
 	if (trace_number(event, "cut"))
 		buf_printf(out, "... (%" PRId64 " more bytes)", trace_number(event, "cut"));
 	if (count)

@@ -235,7 +235,7 @@ static bool is_same(const struct trace_event *a, const struct trace_event *b)
 	       len == event_length(b) && (len == 0 || memcmp(a->object, b->object, len) == 0) &&
 	       same_text(a->action, b->action) && same_text(a->rule.source, b->rule.source) &&
 	       same_text(a->rule.key, b->rule.key) && same_text(a->reason, b->reason) &&
-	       same_text(a->allow_with, b->allow_with);
+	       same_text(a->allow_with, b->allow_with) && same_text(a->publish, b->publish);
 }
 
 static bool keep_text(struct fold *fold, const char **text, size_t len)
@@ -257,8 +257,8 @@ static bool keep_text(struct fold *fold, const char **text, size_t len)
 static void keep_event(struct fold *fold, const struct trace_event *event)
 {
 	struct trace_event *e = &fold->event;
-	const char **words[] = { &e->action, &e->rule.source, &e->rule.key, &e->reason,
-				 &e->allow_with };
+	const char **words[] = { &e->action, &e->rule.source, &e->rule.key,
+				 &e->reason, &e->allow_with,  &e->publish };
 
 	*e = *event;
 	fold->used = 0;

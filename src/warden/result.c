@@ -213,6 +213,23 @@ static struct node *value_left_out(const struct result *result)
 	return node_int((int64_t)result->denials_left_out);
 }
 
+static struct node *value_published(const struct result *result)
+{
+	_cleanup_(node_freep) struct node *list = node_list();
+
+	for (size_t i = 0; list && i < result->published_count; i++) {
+		const struct result_port *port = &result->published[i];
+		_cleanup_(node_freep) struct node *map = node_map();
+
+		if (!map || node_set(map, "address", node_string(port->address)) < 0 ||
+		    node_set(map, "port", node_int(port->port)) < 0 ||
+		    node_set(map, "inside", node_int(port->inside)) < 0 ||
+		    node_add(list, take_ptr(&map)) < 0)
+			return NULL;
+	}
+	return take_ptr(&list);
+}
+
 /* Filled in later by whoever looks at the changes. */
 static struct node *value_no_folders(const struct result *result)
 {
@@ -234,6 +251,7 @@ enum shape {
 	SHAPE_REASON,
 	SHAPE_WALLS,
 	SHAPE_DENIALS,
+	SHAPE_PORTS,
 	SHAPE_FOLDERS,
 	SHAPE_OUTCOME_OR_NULL
 };
@@ -274,6 +292,8 @@ static const struct field {
 	  "would allow it" },
 	{ "denials_left_out", SHAPE_NUMBER, value_left_out,
 	  "how many more refused actions there were, for which there was no room" },
+	{ "published", SHAPE_PORTS, value_published,
+	  "with net.publish: the address and port that the host listened at, and the port inside" },
 	{ "folders", SHAPE_FOLDERS, value_no_folders,
 	  "with --diff or --commit: the overlays, what changed in them, and what came back" },
 	{ "export", SHAPE_OUTCOME_OR_NULL, value_no_export,
@@ -301,6 +321,15 @@ static struct node *schema_denials(void)
 	if (schema_add(item, "rule", trace_rule_schema(), true) < 0)
 		return NULL;
 	return schema_list(take_ptr(&item));
+}
+
+static struct node *schema_ports(void)
+{
+	static const struct schema_part parts[] = { { .name = "address", .type = "string" },
+						    { .name = "port", .type = "integer" },
+						    { .name = "inside", .type = "integer" } };
+
+	return schema_list(schema_parts(parts, ARRAY_SIZE(parts)));
 }
 
 static struct node *schema_folders(void)
@@ -341,6 +370,8 @@ static struct node *schema_shape(enum shape shape)
 		return schema_list(schema_parts(wall_parts, ARRAY_SIZE(wall_parts)));
 	case SHAPE_DENIALS:
 		return schema_denials();
+	case SHAPE_PORTS:
+		return schema_ports();
 	case SHAPE_FOLDERS:
 		return schema_folders();
 	case SHAPE_OUTCOME_OR_NULL:

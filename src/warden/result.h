@@ -29,12 +29,19 @@ extern const char *const reason_names[REASON_COUNT];
 
 #define RESULT_ID_SIZE     16
 #define RESULT_MAX_DENIALS 64
+#define RESULT_MAX_PORTS   64
 
 /* The shape of a refusal at every layer. */
 struct denial {
 	char action[32], object[256], reason[256], allow_with[288];
 	char rule_source[128], rule_key[32]; /* the rule that decided; "": none names it */
 	unsigned int rule_line;              /* 0 for a flag */
+};
+
+/* A port of the sandbox that the host listened for. */
+struct result_port {
+	char address[64];
+	uint16_t port, inside;
 };
 
 struct result {
@@ -50,6 +57,8 @@ struct result {
 	const struct report *report;
 	struct denial denials[RESULT_MAX_DENIALS];
 	size_t denial_count;
+	struct result_port published[RESULT_MAX_PORTS];
+	size_t published_count;
 	uint64_t denials_left_out; /* distinct or not: there was no room for them */
 };
 

@@ -95,9 +95,10 @@ int __lsan_is_turned_off(void)
 
 int seclude(const struct seclusion *seclusion)
 {
-	int r = sys_no_new_privs();
+	static bool is_done; /* the gate and the published ports ask for it, whichever is first */
+	int r = is_done ? 0 : sys_no_new_privs();
 
-	if (hook_without("seclusion"))
+	if (is_done || hook_without("seclusion"))
 		return r;
 #ifdef __SANITIZE_ADDRESS__
 	is_secluded = true;
@@ -106,5 +107,7 @@ int seclude(const struct seclusion *seclusion)
 		r = r < 0 ? r : give_up_files(seclusion);
 		r = r < 0 ? r : give_up_capabilities();
 	}
-	return r < 0 ? r : give_up_calls();
+	r = r < 0 ? r : give_up_calls();
+	is_done = r == 0;
+	return r;
 }

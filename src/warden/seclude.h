@@ -30,7 +30,7 @@ struct seclusion {
 	bool keeps_files; /* they are needed afterwards */
 };
 
-/* All of it, or -errno: then nothing of strangers must be read. */
+/* All of it, or -errno: then nothing of strangers must be read. What is done already stays done. */
 [[nodiscard]] int seclude(const struct seclusion *seclusion);
 
 #endif

@@ -249,6 +249,8 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 		next = MIN(next, now + (uint64_t)trace_due_ms(w->witness.trace));
 	if (door_timeout(&w->door) >= 0)
 		next = MIN(next, now + (uint64_t)door_timeout(&w->door));
+	if (publish_timeout(&w->publish) >= 0)
+		next = MIN(next, now + (uint64_t)publish_timeout(&w->publish));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
@@ -305,7 +307,8 @@ static void check_output(struct warden *w)
 static bool is_over(const struct warden *w, uint64_t now)
 {
 	return w->phase == PHASE_FINISHED &&
-	       (streams_drained(&w->streams) || now >= w->phase_deadline);
+	       ((streams_drained(&w->streams) && publish_is_drained(&w->publish)) ||
+		now >= w->phase_deadline);
 }
 
 #define OWN_FDS 3
@@ -313,24 +316,29 @@ static bool is_over(const struct warden *w, uint64_t now)
 void warden_supervise(struct warden *w)
 {
 	for (uint64_t now = clock_ms(); !is_over(w, now); now = clock_ms()) {
-		struct pollfd fds[OWN_FDS + STREAM_COUNT + DOOR_FDS] = {
+		struct pollfd fds[OWN_FDS + STREAM_COUNT + DOOR_FDS + PUBLISH_FDS] = {
 			{ .fd = w->keeper.control, .events = POLLIN },
 			{ .fd = w->signals, .events = POLLIN },
 			{ .fd = w->ring ? record_ring_fd(w->ring) : -1, .events = POLLIN },
 		};
-		size_t count, doors;
+		size_t count, doors, ports;
 
 		/* In the background keys are not ours: reading them would stop us. */
 		w->streams.keys_are_ours = w->terminal.is_raw;
 		count = streams_fds(&w->streams, fds + OWN_FDS);
 
-		if (w->phase == PHASE_FINISHED)
+		if (w->phase == PHASE_FINISHED) {
 			fds[0].fd = -1;
+			publish_close(&w->publish);
+		}
 		doors = door_fds(&w->door, fds + OWN_FDS + count);
-		if (poll(fds, OWN_FDS + count + doors, poll_timeout(w, now)) < 0 && errno != EINTR)
+		ports = publish_fds(&w->publish, fds + OWN_FDS + count + doors);
+		if (poll(fds, OWN_FDS + count + doors + ports, poll_timeout(w, now)) < 0 &&
+		    errno != EINTR)
 			break;
 		streams_poll(&w->streams, fds + OWN_FDS, count);
 		door_poll(&w->door, fds + OWN_FDS + count, doors);
+		publish_poll(&w->publish, fds + OWN_FDS + count + doors, ports);
 		check_output(w);
 		if (fds[1].revents)
 			read_signals(w);

@@ -135,18 +135,17 @@ static int open_ring(struct warden *w, struct err *err)
 	return 0;
 }
 
-/* The same for the way to the network, where the plan has one. */
+/* The same for the ways to the network and in from there, where the plan has them. */
 static int open_door(struct warden *w, struct err *err)
 {
-	int r;
+	const struct seclusion seclusion = { .cgroup = &w->tj->jail.cgroup,
+					     .scratch = w->tj->jail.scratch.dir,
+					     .keeps_files = w->request->keeps_store };
+	int r = publish_open(&w->witness, &seclusion, &w->publish, &w->tj->jail.supply, err);
 
-	if (!w->tj->has_gate)
-		return 0;
-	r = door_open(&w->witness,
-		      &(struct seclusion){ .cgroup = &w->tj->jail.cgroup,
-					   .scratch = w->tj->jail.scratch.dir,
-					   .keeps_files = w->request->keeps_store },
-		      &w->door, &w->tj->jail.outlet, err);
+	if (r < 0 || !w->tj->has_gate)
+		return r;
+	r = door_open(&w->witness, &seclusion, &w->door, &w->tj->jail.outlet, err);
 	if (r < 0 || w->tj->is_contained)
 		return r;
 	return door_share(&w->door, &w->tj->jail.resolver, err);
@@ -210,6 +209,7 @@ static int run_prepared(struct warden *w, struct err *err)
 	r = r < 0 ? r : open_door(w, err);
 	r = r < 0 ? r : start(w, &env, err);
 	w->tj->jail.outlet = fd_close(w->tj->jail.outlet);
+	w->tj->jail.supply = fd_close(w->tj->jail.supply);
 	r = r < 0 ? r : open_stream(w, err);
 	if (r < 0)
 		return r;
@@ -231,6 +231,7 @@ static void warden_close(struct warden *w)
 	w->signals = fd_close(w->signals);
 	w->keeper.control = fd_close(w->keeper.control);
 	door_done(&w->door);
+	publish_done(&w->publish);
 	trace_free(w->witness.trace);
 	record_ring_free(w->ring);
 	w->witness.trace = NULL;
@@ -321,6 +322,7 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 			     .terminal = TERMINAL_NONE,
 			     .streams = STREAMS_NONE,
 			     .door = DOOR_NONE,
+			     .publish = PUBLISH_NONE,
 			     .signals = -EBADF };
 	ret_result->report = &tj->report;
 	r = make_id(ret_result->sandbox, err);

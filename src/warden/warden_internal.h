@@ -11,6 +11,7 @@
 
 #include "jail/keeper.h"
 #include "warden/door.h"
+#include "warden/publish.h"
 #include "warden/streams.h"
 #include "warden/terminal.h"
 #include "warden/warden.h"
@@ -39,6 +40,7 @@ struct warden {
 	struct record_ring *ring;    /* what the keeper saw; NULL: nothing is recorded */
 	struct witness witness;
 	struct door door;
+	struct publish publish;
 	struct rusage usage;
 };
 

@@ -336,10 +336,11 @@ void witness_refused(struct witness *w, enum outlet_refusal refusal, const char 
 					     "it could send a packet past the gate" },
 		[OUTLET_REFUSED_BIND] = { "bind", "an address",
 					  "the process tier has no network of its own: only "
-					  "loopback without a port can be bound" },
+					  "loopback without a port and published ports can "
+					  "be bound" },
 		[OUTLET_REFUSED_LISTEN] = { "listen", "a port",
 					    "the process tier has no network of its own: others on "
-					    "this host could connect" },
+					    "this host could connect where nothing is published" },
 	};
 	const struct record_entry entry = { .exec = exec, .parent = exec, .pid = pid };
 	struct denial d = { 0 };
@@ -350,6 +351,22 @@ void witness_refused(struct witness *w, enum outlet_refusal refusal, const char 
 		put(d.allow_with, sizeof(d.allow_with), "--isolation container");
 	tell(w, &entry, TRACE_NET, &d,
 	     object[0] && refusal != OUTLET_REFUSED_CONTROL ? object : words[refusal].object, true);
+}
+
+void witness_accept(struct witness *w, const char *peer, const char *port, const char *reason,
+		    bool is_denied)
+{
+	const struct trace_event event = {
+		.kind = is_denied ? TRACE_LIMIT : TRACE_NET,
+		.verdict = is_denied ? VERDICT_DENY : VERDICT_ALLOW,
+		.action = "accept",
+		.object = peer,
+		.publish = port,
+		.reason = reason[0] ? reason : NULL,
+	};
+
+	if (w->trace && w->failure == 0)
+		w->failure = trace_add(w->trace, &event);
 }
 
 void witness_deny(struct witness *w, const struct denial *denial)

@@ -45,6 +45,13 @@ void witness_offer(struct denial *denial, const char *flag, const char *path);
 void witness_refused(struct witness *witness, enum outlet_refusal refusal, const char *object,
 		     pid_t pid, uint32_t exec);
 
+/*
+ * Somebody outside came to a published port ("127.0.0.1:8080:80"). reason: why nobody inside was
+ * reached, or "". Not a denial of the result, as the sandbox asked for nothing.
+ */
+void witness_accept(struct witness *witness, const char *peer, const char *port, const char *reason,
+		    bool is_denied);
+
 /* A refusal that somebody else saw: told once, however often it is repeated. */
 void witness_deny(struct witness *witness, const struct denial *denial);
 

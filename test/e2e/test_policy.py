@@ -204,8 +204,16 @@ def test_explain_says_that_a_start_would_be_refused(brig):
     assert "refused" not in brig("policy", "explain", "agent").text
     brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [agent]\nisolation: process\n")
     assert "refused there" in brig("policy", "explain", "p.yaml").text
-    brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { publish: ['8080'] }\n")
-    assert "published ports" in brig("policy", "explain", "p.yaml").text
+    brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { ask: ['a.example:443'] }\n")
+    assert "needs approvals" in brig("policy", "explain", "p.yaml").text
+
+
+def test_explain_says_where_the_host_listens(brig):
+    """Loopback, unless another address is written."""
+    brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { publish: ['8080', 8081:80, '0:80', '0.0.0.0:82', '[::1]:8083:83'] }\n")
+    text = brig("policy", "explain", "p.yaml").text
+    for port in ("127.0.0.1:8080:8080", "127.0.0.1:8081:80", "127.0.0.1:0:80", "0.0.0.0:82:82", "[::1]:8083:83"):
+        assert f"publish  {port}" in text
 
 
 # extends
@@ -381,7 +389,6 @@ def test_long_values_do_not_break_the_line(brig):
 
 @pytest.mark.parametrize("content,words", [
     ("net: { ask: ['a.example:443'] }", "net.ask needs approvals"),
-    ("net: { publish: ['8080'] }", "net.publish needs published ports"),
     ("net: { inspect: true }", "net.inspect needs inspection at the gate"),
     ("secrets: { T: { from: 'env:T' } }", "secrets needs injection at the gate"),
     ("tools: { t: { isolate: call } }", "tools needs tool manifests"),
@@ -405,7 +412,6 @@ def test_what_is_not_built_yet_is_refused_in_words(brig, content, words):
 
 
 @pytest.mark.parametrize("options,words", [
-    (["--publish", "8080"], "published ports"),
     (["--isolation", "vm"], "does not have the vm tier"),
     (["--isolation", "process", "--floor", "vm"], "below the policy's floor"), (["--on-deny", "ask"], "approvals"),
 ])

@@ -246,7 +246,7 @@ static void what_is_not_built_is_refused(void **state)
 		{ "net: { allow: [a:1] }", NULL },
 		{ "record: denied", NULL },
 		{ "net: { ask: [a:1] }", "net.ask needs approvals" },
-		{ "net: { publish: [\"80\"] }", "net.publish needs published ports" },
+		{ "net: { publish: [\"80\"] }", NULL },
 		{ "net: { inspect: true }", "net.inspect needs" },
 		{ "secrets: { A: { from: env } }", "secrets needs" },
 		{ "output: { strip: [bidi] }", "output.strip needs" },

@@ -1049,6 +1049,7 @@ static int run_in_jail(const char *script)
 			     .cgroup = CGROUP_NONE,
 			     .scratch = SCRATCH_NONE,
 			     .outlet = -EBADF,
+			     .supply = -EBADF,
 			     .mediation = MEDIATE_METADATA };
 	char *const argv[] = { (char *)(uintptr_t) "/bin/sh", (char *)(uintptr_t) "-c",
 			       (char *)(uintptr_t)script, NULL };

@@ -196,20 +196,57 @@ static void ports(void **state)
 		const char *text;
 		bool ok;
 	} rows[] = {
-		{ "1", true },           { "8080", true },
-		{ "65535", true },       { "8080:80", true },
-		{ "65535:1", true },     { "0", false },
-		{ "65536", false },      { "80:0", false },
-		{ "0:80", false },       { "80:65536", false },
-		{ "123456", false },     { "8080:", false },
-		{ ":80", false },        { "80:80:80", false },
-		{ "+80", false },        { "-80", false },
-		{ "-1", false },         { " 80", false },
-		{ "80 ", false },        { "80: 80", false },
-		{ "80:+80", false },     { "080", false },
-		{ "80:080", false },     { "0x50", false },
-		{ "80/udp", false },     { "", false },
-		{ "4294967376", false }, { "127.0.0.1:80", false },
+		{ "1", true },
+		{ "8080", true },
+		{ "65535", true },
+		{ "8080:80", true },
+		{ "65535:1", true },
+		{ "0", false },
+		{ "65536", false },
+		{ "80:0", false },
+		{ "0:80", true },
+		{ "80:65536", false },
+		{ "123456", false },
+		{ "8080:", false },
+		{ ":80", false },
+		{ "80:80:80", false },
+		{ "+80", false },
+		{ "-80", false },
+		{ "-1", false },
+		{ " 80", false },
+		{ "80 ", false },
+		{ "80: 80", false },
+		{ "80:+80", false },
+		{ "080", false },
+		{ "80:080", false },
+		{ "0x50", false },
+		{ "80/udp", false },
+		{ "", false },
+		{ "4294967376", false },
+		{ "127.0.0.1:80", true },
+		{ "127.0.0.1:8080:80", true },
+		{ "0.0.0.0:8080:80", true },
+		{ "[::1]:8080:80", true },
+		{ "[::]:80", true },
+		{ "127.0.0.1:0:80", true },
+		{ "[::1]:0:80", true },
+		{ "127.0.0.1:0", false },
+		{ "127.0.0.1", false },
+		{ "127.0.0.1:", false },
+		{ "127.0.0.1::80", false },
+		{ "127.1:80:80", false },
+		{ "127.0.0.01:80", false },
+		{ "256.0.0.1:80", false },
+		{ "::1:80:80", false },
+		{ "[::1]", false },
+		{ "[::1]80", false },
+		{ "[::1:80", false },
+		{ "[]:80", false },
+		{ "[127.0.0.1]:80", false },
+		{ "[fe80::1%lo]:80", false },
+		{ "localhost:80:80", false },
+		{ "00:80", false },
+		{ "1.2.3.4:80:80:80", false },
 	};
 
 	(void)state;
@@ -223,6 +260,82 @@ static void ports(void **state)
 		policy_init(&policy);
 		case_flag(&policy, "publish", rows[i].text);
 		policy_done(&policy);
+	}
+}
+
+static void an_entry_of_publish_means_an_address_and_two_ports(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned char first, last; /* of the address */
+		uint16_t outside, inside;
+	} rows[] = {
+		{ "8080", 127, 1, 8080, 8080 },
+		{ "8080:80", 127, 1, 8080, 80 },
+		{ "0:80", 127, 1, 0, 80 },
+		{ "192.0.2.7:81", 192, 7, 81, 81 },
+		{ "0.0.0.0:8080:80", 0, 0, 8080, 80 },
+		{ "[::1]:8080:80", 0, 1, 8080, 80 },
+		{ "[2001:db8::2]:0:80", 0, 2, 0, 80 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct published port;
+
+		assert_true(policy_port_read(rows[i].text, &port));
+		assert_int_equal(port.ip[12], rows[i].first);
+		assert_int_equal(port.ip[15], rows[i].last);
+		assert_int_equal(port.ip[11], rows[i].text[0] == '[' ? 0 : 0xff);
+		assert_int_equal(port.outside, rows[i].outside);
+		assert_int_equal(port.inside, rows[i].inside);
+	}
+}
+
+static void ports_are_narrowed_by_what_they_mean(void **state)
+{
+	static const struct {
+		const char *granted, *by, *left; /* "": nothing */
+	} rows[] = {
+		{ "8080", "8080", "8080" },
+		{ "8080", "8080:8080", "8080" },
+		{ "127.0.0.1:8080:80", "8080:80", "127.0.0.1:8080:80" },
+		{ "8080:80", "8081:80", "" },
+		{ "8080:80", "8080:81", "" },
+		{ "8080:80", "0.0.0.0:8080:80", "8080:80" },
+		{ "0.0.0.0:8080:80", "8080:80", "8080:80" },
+		{ "0.0.0.0:8080:80", "192.0.2.1:8080:80", "192.0.2.1:8080:80" },
+		{ "[::]:8080:80", "[::1]:8080:80", "[::1]:8080:80" },
+		{ "[::]:8080:80", "8080:80", "" },
+		{ "[::1]:8080:80", "0.0.0.0:8080:80", "" },
+		{ "192.0.2.1:8080:80", "8080:80", "" },
+		{ "0:80", "8080:80", "" },
+		{ "8080:80", "0:80", "" },
+		{ "0:80", "127.0.0.1:0:80", "0:80" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct policy a, b;
+
+		policy_init(&a);
+		policy_init(&b);
+		case_flag(&a, "publish", rows[i].granted);
+		case_flag(&b, "publish", rows[i].by);
+		case_narrow(&a, &b);
+		assert_int_equal(a.net_publish.list.count, rows[i].left[0] != '\0');
+		if (rows[i].left[0])
+			assert_string_equal(a.net_publish.list.items[0], rows[i].left);
+		policy_done(&a);
+		policy_done(&b);
+		/* A file that does not speak of ports grants none. */
+		policy_init(&a);
+		policy_init(&b);
+		case_flag(&a, "publish", rows[i].granted);
+		case_narrow(&a, &b);
+		assert_int_equal(a.net_publish.list.count, 0);
+		policy_done(&a);
+		policy_done(&b);
 	}
 }
 
@@ -298,6 +411,8 @@ int main(void)
 		cmocka_unit_test(narrowing_passes_what_both_pass),
 		cmocka_unit_test(a_variable_has_one_value),
 		cmocka_unit_test(ports),
+		cmocka_unit_test(an_entry_of_publish_means_an_address_and_two_ports),
+		cmocka_unit_test(ports_are_narrowed_by_what_they_mean),
 		cmocka_unit_test(words_out_of_a_list),
 		cmocka_unit_test(grants_shrink_and_restrictions_grow),
 		cmocka_unit_test(an_empty_list_clears),
