@@ -39,6 +39,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "jail/carry.h"
 #include "jail/cgroup.h"
 #include "jail/ids.h"
 #include "jail/landlock.h"
@@ -67,6 +68,7 @@ struct jail {
 	struct record_ring *ring;    /* for what is only recorded; NULL: nothing is */
 	int outlet;                  /* to the gate (outlet.h); -EBADF: there is none */
 	uint16_t resolver; /* its port, where the network is the host's (shared.h); 0: it is not */
+	const struct carry *carry; /* NULL: nothing is carried out for the sandbox (carry.h) */
 	const char *const *guarded;
 	size_t guarded_count;
 	const char *const *writable;
