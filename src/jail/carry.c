@@ -176,6 +176,23 @@ static int run_symlink(struct carry_request *rq)
 	return r < 0 ? r : result(symlinkat(rq->name.text, rq->name.new.dir, rq->name.new.path));
 }
 
+/* A directory that a guarded place is, or lies in, stays where it is. */
+static bool is_fixed(const struct carry_request *rq, const struct walk *walk,
+		     const struct spot *spot)
+{
+	char name[NAME_MAX + 1];
+	size_t len = strcspn(walk->path, "/");
+	struct stat st;
+
+	if (!carry_leads_to_guard(rq->carry, spot->path))
+		return false;
+	if (len >= sizeof(name))
+		return true;
+	memcpy(name, walk->path, len);
+	name[len] = '\0';
+	return fstatat(walk->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode);
+}
+
 static int remove_name(struct carry_request *rq, int flags)
 {
 	struct walk *walk = &rq->name.new;
@@ -183,6 +200,8 @@ static int remove_name(struct carry_request *rq, int flags)
 
 	if (walk_parent(walk) < 0 || carry_spot(rq, walk, &spot) < 0)
 		return TO_THE_KERNEL;
+	if ((flags & AT_REMOVEDIR) && is_fixed(rq, walk, &spot))
+		return -EBUSY;
 	return result(unlinkat(walk->dir, walk->path, flags));
 }
 
@@ -202,23 +221,6 @@ static int run_rmdir(struct carry_request *rq)
 	return remove_name(rq, AT_REMOVEDIR);
 }
 #endif
-
-/* A directory that a guarded place is, or lies in, stays where it is. */
-static bool is_fixed(const struct carry_request *rq, const struct walk *walk,
-		     const struct spot *spot)
-{
-	char name[NAME_MAX + 1];
-	size_t len = strcspn(walk->path, "/");
-	struct stat st;
-
-	if (!carry_leads_to_guard(rq->carry, spot->path))
-		return false;
-	if (len >= sizeof(name))
-		return true;
-	memcpy(name, walk->path, len);
-	name[len] = '\0';
-	return fstatat(walk->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISDIR(st.st_mode);
-}
 
 static int move(struct carry_request *rq, unsigned int flags)
 {

@@ -25,8 +25,8 @@
  * What must hold, so that a path keeps its place:
  *
  *  - No name in a carried tree moves but by the keeper, which does one thing at a time. A directory
- *    on the way to a guarded place (narrower than what is around it) is not moved: EBUSY, as a mount
- *    point. A guarded name that does not exist cannot be brought along with its parent (guard.h).
+ *    on the way to a guarded place (narrower than what is around it) is neither moved nor removed:
+ *    EBUSY, as a mount point. A guarded name that does not exist cannot be brought along with its parent (guard.h).
  *  - A link is made only where both ends may be written: what is linked from a narrower place into
  *    a wider one could be written there.
  *  - Letters are compared without regard to case where that takes rights away: a directory may not

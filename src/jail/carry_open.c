@@ -50,7 +50,7 @@ static int open_object(const struct carry_request *rq, int object)
 	struct stat st;
 
 	if (fstat(object, &st) < 0 ||
-	    !(S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISFIFO(st.st_mode)) ||
+	    S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) || S_ISLNK(st.st_mode) ||
 	    (S_ISDIR(st.st_mode) && (flags & O_CREAT)) || carry_locate(object, path) < 0)
 		return TO_THE_KERNEL;
 	place = carry_place_of(rq->carry, path);
