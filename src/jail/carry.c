@@ -385,7 +385,7 @@ bool carry_handles(int number)
 	return find_call(number) != NULL;
 }
 
-/* Of an open. False when it is none, or none of ours. */
+/* Of an open. False when the call cannot be one of ours. */
 static bool take_flags(struct carry_request *rq)
 {
 	struct name_request *name = &rq->name;
@@ -400,7 +400,9 @@ static bool take_flags(struct carry_request *rq)
 		name->mode = own_arg(rq, 0);
 	}
 #endif
-	return rq->call->run != run_open || carry_open_concerns(rq->carry, name->flags);
+	return name->flags || rq->call->run == run_open
+		       ? carry_open_concerns(rq->carry, name->flags)
+		       : rq->carry->changes;
 }
 
 static int take_path(struct carry_request *rq, int8_t fd, int8_t path, bool may_be_empty,

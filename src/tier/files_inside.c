@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,11 +12,18 @@
 
 #define DEPTH_MAX 64 /* deeper than rules lie in each other in practice; what is deeper is carried */
 
+struct identity {
+	dev_t device;
+	ino_t inode;
+};
+
 struct expansion {
 	const struct landlock *ll;
 	struct files_granted *granted;
 	struct err *err;
 	unsigned int depth;
+	struct identity *way; /* that must not be granted */
+	size_t way_count;
 };
 
 static int expand(struct expansion *x, int folder, const char *path);
@@ -23,23 +31,41 @@ static int expand(struct expansion *x, int folder, const char *path);
 /* The same folder may be mounted at a second place, which no path tells. */
 static bool is_on_the_way(const struct expansion *x, const struct stat *st)
 {
-	const struct carry *carry = &x->granted->carry;
-
-	for (size_t i = 0; i < carry->guarded_count; i++) {
-		char prefix[PATH_MAX];
-		struct stat other;
-
-		snprintf(prefix, sizeof(prefix), "%s", carry->guarded[i]);
-		for (size_t len = strlen(prefix); len > 0; len--) {
-			if (prefix[len] != '/' && prefix[len] != '\0')
-				continue;
-			prefix[len] = '\0';
-			if (lstat(prefix, &other) == 0 && other.st_dev == st->st_dev &&
-			    other.st_ino == st->st_ino)
-				return true;
-		}
-	}
+	for (size_t i = 0; i < x->way_count; i++)
+		if (x->way[i].device == st->st_dev && x->way[i].inode == st->st_ino)
+			return true;
 	return false;
+}
+
+static size_t count_components(const struct carry *carry)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < carry->guarded_count; i++)
+		for (const char *p = carry->guarded[i]; *p; p++)
+			count += *p == '/';
+	return count;
+}
+
+/* What every guarded path leads through, and itself. */
+static int find_way(struct expansion *x)
+{
+	const struct carry *carry = &x->granted->carry;
+	char prefix[PATH_MAX];
+	struct stat st;
+
+	x->way = calloc(count_components(carry) + 1, sizeof(*x->way));
+	if (!x->way)
+		return err_errno(x->err, -ENOMEM, "cannot look at the rules for files");
+	for (size_t i = 0; i < carry->guarded_count; i++)
+		for (const char *p = carry->guarded[i]; *p;) {
+			p += 1 + strcspn(p + 1, "/");
+			snprintf(prefix, sizeof(prefix), "%.*s", (int)(p - carry->guarded[i]),
+				 carry->guarded[i]);
+			if (lstat(prefix, &st) == 0 && !is_on_the_way(x, &st))
+				x->way[x->way_count++] = (struct identity){ st.st_dev, st.st_ino };
+		}
+	return 0;
 }
 
 static bool can_be_executed(const struct stat *st)
@@ -102,6 +128,9 @@ int files_grant_inside(int tree, const char *path, const struct landlock *ll,
 		       struct files_granted *granted, struct err *err)
 {
 	struct expansion x = { .ll = ll, .granted = granted, .err = err };
+	int r = find_way(&x);
 
-	return expand(&x, tree, path);
+	r = r < 0 ? r : expand(&x, tree, path);
+	free(x.way);
+	return r;
 }

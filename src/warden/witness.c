@@ -15,6 +15,7 @@ enum wish {
 	WISH_OPEN, /* flags in an argument say what */
 	WISH_READ,
 	WISH_CHANGE,
+	WISH_METADATA, /* told only when it is refused */
 	WISH_CONNECT,
 	WISH_SOCKET,
 };
@@ -40,6 +41,10 @@ static const struct deed {
 	{ __NR_renameat2, WISH_CHANGE, "rename", 0, true },
 	{ __NR_linkat, WISH_CHANGE, "link", 0, true },
 	{ __NR_symlinkat, WISH_CHANGE, "symlink", 0, true },
+	{ __NR_fchmodat, WISH_METADATA, "chmod", 0, false },
+	{ __NR_fchmodat2, WISH_METADATA, "chmod", 0, false },
+	{ __NR_fchownat, WISH_METADATA, "chown", 0, false },
+	{ __NR_utimensat, WISH_METADATA, "utime", 0, false },
 #ifdef __x86_64__
 	{ __NR_open, WISH_OPEN, "open", 1, false },
 	{ __NR_creat, WISH_CHANGE, "create", 0, false },
@@ -50,6 +55,8 @@ static const struct deed {
 	{ __NR_rename, WISH_CHANGE, "rename", 0, true },
 	{ __NR_link, WISH_CHANGE, "link", 0, true },
 	{ __NR_symlink, WISH_CHANGE, "symlink", 0, true },
+	{ __NR_chmod, WISH_METADATA, "chmod", 0, false },
+	{ __NR_chown, WISH_METADATA, "chown", 0, false },
 #endif
 };
 
@@ -295,6 +302,20 @@ static bool open_changes(const struct record_taken *t, const struct deed *deed)
 	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 }
 
+/* By the path where there is one and the policy closes it; else it is the kind of change. */
+static void judge_metadata(struct witness *w, const struct record_taken *t, const struct deed *deed)
+{
+	char absolute[RECORD_TEXT_MAX * 2];
+	const struct path_rule *rule;
+
+	if (t->texts[RECORD_PATH][0] &&
+	    path_resolve(t->texts[RECORD_BASE], t->texts[RECORD_PATH], absolute, sizeof(absolute)) &&
+	    is_refused(w, absolute, true, &rule))
+		judge_path(w, t, deed, RECORD_BASE, true);
+	else
+		judge_call(w, t);
+}
+
 void witness_take(struct witness *w, const struct record_taken *t)
 {
 	const struct deed *deed = find_deed(t->entry.number);
@@ -316,6 +337,9 @@ void witness_take(struct witness *w, const struct record_taken *t)
 		if (str_equal(deed->action, "rename") ||
 		    (str_equal(deed->action, "link") && w->tj->granted.is_carried))
 			judge_path(w, t, deed, RECORD_BASE, true);
+		break;
+	case WISH_METADATA:
+		judge_metadata(w, t, deed);
 		break;
 	case WISH_CONNECT:
 		judge_connect(w, t);

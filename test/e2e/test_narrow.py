@@ -137,11 +137,11 @@ def test_it_holds_whatever_is_recorded(brig, record):
 def test_every_refusal_names_its_rule(brig):
     make(brig, ".git/hooks/f", "secret/key", "ok")
     options = policy(brig, {".": "write", ".git/hooks": "read", "secret": "none"})
-    script = "echo x > .git/hooks/f; cat secret/key; mv .git other; ln .git/hooks/f l; ln -s ok secret; mkdir .git/hooks/d; rm .git/hooks/f; echo 'exit 0' > prog; chmod 755 prog; ./prog; true"
+    script = "echo x > .git/hooks/f; cat secret/key; mv .git other; ln .git/hooks/f l; ln -s ok secret; mkdir .git/hooks/d; rm .git/hooks/f; chmod 777 .git/hooks/f; touch -d @1 .git/hooks/f; echo 'exit 0' > prog; chmod 755 prog; ./prog; true"
     told = {(d["action"], os.path.relpath(d["object"], brig.work)): d for d in brig.json(*options, "--", "sh", "-c", script)["denials"] if d["object"].startswith(str(brig.work))}
     line = {".git/hooks": 5, "secret": 6}
     for key, rule in {("write", ".git/hooks/f"): ".git/hooks", ("read", "secret/key"): "secret", ("rename", ".git"): ".git/hooks", ("link", ".git/hooks/f"): ".git/hooks",
-                      ("mkdir", ".git/hooks/d"): ".git/hooks", ("remove", ".git/hooks/f"): ".git/hooks"}.items():
+                      ("mkdir", ".git/hooks/d"): ".git/hooks", ("remove", ".git/hooks/f"): ".git/hooks", ("chmod", ".git/hooks/f"): ".git/hooks"}.items():
         assert told[key]["rule"]["line"] == line[rule], (key, told.get(key))
     assert "stays in its place" in told[("rename", ".git")]["reason"]
     assert told[("exec", "prog")]["allow_with"] == "--isolation container" and "existed at the start" in told[("exec", "prog")]["reason"]
