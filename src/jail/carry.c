@@ -102,7 +102,7 @@ static int find_spot(const struct carry_request *rq, const struct walk *walk, st
 
 static bool is_granted(const struct spot *spot)
 {
-	return spot->folder->grant == ACCESS_WRITE && spot->self->grant == ACCESS_WRITE;
+	return spot->folder->sure == ACCESS_WRITE && spot->self->sure == ACCESS_WRITE;
 }
 
 int carry_spot(const struct carry_request *rq, const struct walk *walk, struct spot *spot)
@@ -277,7 +277,7 @@ static int link_name(struct carry_request *rq, int flags)
 	if (pin_old(rq, flags) < 0 || carry_locate(rq->name.old.object, place) < 0 ||
 	    carry_access(rq->carry, place) != ACCESS_WRITE || walk_parent(walk) < 0 ||
 	    find_spot(rq, walk, &spot) < 0 ||
-	    (is_granted(&spot) && carry_place_of(rq->carry, place)->grant == ACCESS_WRITE))
+	    (is_granted(&spot) && carry_place_of(rq->carry, place)->sure == ACCESS_WRITE))
 		return TO_THE_KERNEL;
 	r = carry_check_new(rq, walk, &spot, APPEARS_ANYTHING);
 	return r < 0 ? r
@@ -322,7 +322,7 @@ static int run_truncate(struct carry_request *rq)
 	    size < 0 || carry_locate(walk->object, path) < 0)
 		return TO_THE_KERNEL;
 	place = carry_place_of(rq->carry, path);
-	if (!place || place->access != ACCESS_WRITE || place->grant == ACCESS_WRITE)
+	if (!place || place->access != ACCESS_WRITE || place->sure == ACCESS_WRITE)
 		return TO_THE_KERNEL;
 	r = check_size(rq, size, st.st_size);
 	return r < 0 ? r : result(truncate(own_link(walk->object, link), size));

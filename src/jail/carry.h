@@ -36,7 +36,8 @@
  * directly in a tree whose reads are carried can be executed only if it was there at the start:
  * Landlock must grant that (tier/files_inside.h). Not seen: a tree of the host that is mounted at a
  * second place, and a second name that the host gave a file; paths longer than PATH_MAX are the
- * kernel's, and refused.
+ * kernel's, and refused. A program cannot put a Landlock of its own around itself: the keeper would
+ * act past it.
  */
 #ifndef BRIG_JAIL_CARRY_H
 #define BRIG_JAIL_CARRY_H
@@ -53,7 +54,8 @@ struct mediator;
 struct carry_place {
 	const char *path; /* absolute, canonical; the owner's */
 	enum access access;
-	enum access grant; /* what Landlock gives; where access is more, the difference is carried */
+	enum access grant; /* what Landlock gives */
+	enum access sure;  /* and still does should the sandbox replace it; the rest is carried */
 	bool exists;
 	bool is_guarded; /* less than what is around it */
 };

@@ -54,7 +54,7 @@ static int open_object(const struct carry_request *rq, int object)
 	    (S_ISDIR(st.st_mode) && (flags & O_CREAT)) || carry_locate(object, path) < 0)
 		return TO_THE_KERNEL;
 	place = carry_place_of(rq->carry, path);
-	if (!place || place->access < needed(flags) || place->grant >= needed(flags))
+	if (!place || place->access < needed(flags) || place->sure >= needed(flags))
 		return TO_THE_KERNEL;
 	if (flags & NAMELESS_FILE)
 		return S_ISDIR(st.st_mode) ? make_nameless(&rq->name, object) : TO_THE_KERNEL;

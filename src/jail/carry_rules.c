@@ -85,6 +85,18 @@ static void sift(struct carry *c)
 	c->count = kept.count;
 }
 
+/* A folder that the sandbox may replace in the one around it is then no better than that: a grant
+ * is for the folder that was there. */
+static enum access sure_grant(const struct carry *c, size_t i)
+{
+	const struct carry before = { .places = c->places, .count = i };
+	const struct carry_place *place = &c->places[i], *around = nearest(&before, place->path);
+
+	return around && around->access == ACCESS_WRITE && place->access == ACCESS_WRITE
+		       ? MIN(place->grant, around->sure)
+		       : place->grant;
+}
+
 bool carry_plan(struct carry *c)
 {
 	c->guarded_count = 0;
@@ -94,6 +106,7 @@ bool carry_plan(struct carry *c)
 		struct carry_place *place = &c->places[i];
 
 		place->grant = carry_floor(c, place->path);
+		place->sure = sure_grant(c, i);
 		c->changes |= place->access == ACCESS_WRITE && place->grant < ACCESS_WRITE;
 		c->reads |= place->access >= ACCESS_READ && place->grant < ACCESS_READ;
 	}

@@ -227,6 +227,7 @@ static int add_place(struct files_granted *granted, const char *path, enum acces
 			.path = granted->paths.items[granted->paths.count - 1],
 			.access = access,
 			.grant = access,
+			.sure = access,
 			.exists = exists,
 		};
 	return r;

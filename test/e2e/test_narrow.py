@@ -194,6 +194,23 @@ def test_standard_output_can_be_opened_by_name(brig):
     assert done.text == "b\nc\n" and "a\n" in done.error, done
 
 
+def test_a_folder_with_a_rule_of_its_own_can_be_made_anew(brig):
+    """What Landlock granted was the folder that was there."""
+    make(brig, "out/f", "out/sub/f", "secret/key")
+    options = policy(brig, {".": "write", "out": "write", "out/sub": "write", "secret": "none"})
+    done = brig.run(*options, "--", "sh", "-ec", "rm -rf out/sub; mkdir out/sub; echo a > out/sub/g; rm -rf out; mkdir -p out/sub; echo b > out/g; echo c > out/sub/g; mv out/g out/h; cat out/h out/sub/g")
+    assert (done.code, done.text) == (0, "b\nc\n"), done
+
+
+@pytest.mark.parametrize("record", ["all", "writes", "off"])
+def test_it_holds_beside_the_gate(brig, record):
+    """There more opens wait, for another reason."""
+    make(brig, "ro/f", "secret/key")
+    options = [*policy(brig, {".": "write", "ro": "read", "secret": "none"}), "--record", record, "--allow-net", "example.com:443"]
+    assert errors(brig, options, "open('new', 'w').close()", "open('ro/f', 'w')", "open('secret/key')", "open('new').close()", "open('/etc/resolv.conf').close()",
+                  "os.rename('new', 'ro/new')") == ["ok", "EACCES", "EACCES", "ok", "ok", "EACCES"]
+
+
 # Links and descriptors between narrow and wide
 
 

@@ -109,6 +109,29 @@ static void what_landlock_grants(void **state)
 		check(&cases[i]);
 }
 
+/* "out: write" inside ".: write": granted by itself, but only the folder that is there now. */
+static void a_grant_is_for_what_was_there(void **state)
+{
+	struct carry_place places[] = {
+		{ .path = "/w", .access = ACCESS_WRITE, .exists = true },
+		{ .path = "/w/no", .access = ACCESS_NONE, .exists = true },
+		{ .path = "/w/no/in", .access = ACCESS_WRITE, .exists = true },
+		{ .path = "/w/out", .access = ACCESS_WRITE, .exists = true },
+		{ .path = "/w/ro", .access = ACCESS_READ, .exists = true },
+		{ .path = "/z", .access = ACCESS_WRITE, .exists = true },
+	};
+	static const enum access sure[] = { ACCESS_NONE, ACCESS_NONE, ACCESS_WRITE,
+					    ACCESS_NONE, ACCESS_READ, ACCESS_WRITE };
+	const char *guarded[ARRAY_SIZE(places)];
+	struct carry c = { .places = places, .count = ARRAY_SIZE(places), .guarded = guarded };
+
+	(void)state;
+	assert_true(carry_plan(&c));
+	assert_int_equal(c.places[3].grant, ACCESS_WRITE);
+	for (size_t i = 0; i < ARRAY_SIZE(sure); i++)
+		assert_int_equal(c.places[i].sure, sure[i]);
+}
+
 static void the_nearest_decides(void **state)
 {
 	struct carry_place places[] = {
@@ -150,6 +173,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_landlock_grants),
+		cmocka_unit_test(a_grant_is_for_what_was_there),
 		cmocka_unit_test(the_nearest_decides),
 	};
 
