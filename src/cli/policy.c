@@ -137,7 +137,8 @@ static void explain_narrower(const struct path_rules *rules)
 		hides |= rules->items[i].access == ACCESS_NONE &&
 			 policy_path_around(rules, &rules->items[i]) > ACCESS_NONE;
 	if (hides)
-		printf("  something is hidden inside an open folder: a program that is made directly "
+		printf("  something is hidden inside an open folder: a program that is made "
+		       "directly "
 		       "in it cannot be executed\n");
 }
 

@@ -17,7 +17,7 @@
 static enum access needed(int flags)
 {
 	return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_TRUNC | NAMELESS_FILE)) ? ACCESS_WRITE
-										     : ACCESS_READ;
+										      : ACCESS_READ;
 }
 
 /* The fourth mode neither reads nor writes, and Landlock has nothing against it. */
@@ -49,9 +49,9 @@ static int open_object(const struct carry_request *rq, int object)
 	char path[PATH_MAX];
 	struct stat st;
 
-	if (fstat(object, &st) < 0 ||
-	    S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) || S_ISLNK(st.st_mode) ||
-	    (S_ISDIR(st.st_mode) && (flags & O_CREAT)) || carry_locate(object, path) < 0)
+	if (fstat(object, &st) < 0 || S_ISCHR(st.st_mode) || S_ISBLK(st.st_mode) ||
+	    S_ISLNK(st.st_mode) || (S_ISDIR(st.st_mode) && (flags & O_CREAT)) ||
+	    carry_locate(object, path) < 0)
 		return TO_THE_KERNEL;
 	place = carry_place_of(rq->carry, path);
 	if (!place || place->access < needed(flags) || place->sure >= needed(flags))

@@ -241,8 +241,8 @@ static int add_place(struct files_granted *granted, const char *path, enum acces
 static int take_link(const struct path_rules *rules, const struct path_rule *rule,
 		     struct files_granted *granted, struct err *err)
 {
-	_cleanup_close_ int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
-					     RESOLVE_NO_SYMLINKS);
+	_cleanup_close_ int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC,
+					     0, RESOLVE_NO_SYMLINKS);
 	struct stat st;
 
 	if (rule->access >= ACCESS_WRITE || fd < 0 || fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode) ||

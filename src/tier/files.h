@@ -23,10 +23,11 @@ struct files_granted {
 		writable;    /* trees; what is writable is readable too and stands in both */
 	unsigned int absent; /* rules of files whose path does not exist here */
 
-	struct strv paths;       /* of the places */
-	struct carry carry;      /* all rules as places */
-	bool is_carried;         /* the keeper is needed for some of them */
-	struct strv executable;  /* where reads are carried: trees that Landlock opens all the same */
+	struct strv paths;  /* of the places */
+	struct carry carry; /* all rules as places */
+	bool is_carried;    /* the keeper is needed for some of them */
+	struct strv
+		executable; /* where reads are carried: trees that Landlock opens all the same */
 };
 
 void files_granted_done(struct files_granted *granted);

@@ -10,7 +10,8 @@
 
 #include "base/fd.h"
 
-#define DEPTH_MAX 64 /* deeper than rules lie in each other in practice; what is deeper is carried */
+#define DEPTH_MAX \
+	64 /* deeper than rules lie in each other in practice; what is deeper is carried */
 
 struct identity {
 	dev_t device;
@@ -105,7 +106,8 @@ static int take_name(struct expansion *x, int folder, const char *parent, const 
 
 static int expand(struct expansion *x, int folder, const char *path)
 {
-	int fd = x->depth < DEPTH_MAX ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	int fd =
+		x->depth < DEPTH_MAX ? openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 	int r = 0;

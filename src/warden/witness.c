@@ -309,7 +309,8 @@ static void judge_metadata(struct witness *w, const struct record_taken *t, cons
 	const struct path_rule *rule;
 
 	if (t->texts[RECORD_PATH][0] &&
-	    path_resolve(t->texts[RECORD_BASE], t->texts[RECORD_PATH], absolute, sizeof(absolute)) &&
+	    path_resolve(t->texts[RECORD_BASE], t->texts[RECORD_PATH], absolute,
+			 sizeof(absolute)) &&
 	    is_refused(w, absolute, true, &rule))
 		judge_path(w, t, deed, RECORD_BASE, true);
 	else
