@@ -318,6 +318,7 @@ static int grant_all(const struct opened *opened, size_t count, const struct lan
 	granted->is_carried = plan_carrying(granted);
 	for (size_t i = 0; i < count; i++) {
 		const struct path_rule *rule = opened[i].rule;
+		const struct carry_place *place;
 		const char *path;
 		enum access grant;
 		int r;
@@ -325,8 +326,8 @@ static int grant_all(const struct opened *opened, size_t count, const struct lan
 		if (opened[i].fd < 0)
 			continue;
 		path = granted->paths.items[opened[i].path];
-		grant = granted->is_carried ? carry_place_of(&granted->carry, path)->grant
-					    : rule->access;
+		place = carry_place_of(&granted->carry, path);
+		grant = !granted->is_carried ? rule->access : place ? place->grant : ACCESS_NONE;
 		r = grant == ACCESS_NONE ? 0 : grant_rule(rule, opened[i].fd, grant, ll, err);
 		if (r == 0 && granted->carry.reads && grant != ACCESS_NONE &&
 		    strv_add(&granted->executable, path) < 0)
@@ -351,24 +352,35 @@ static int open_all(const struct path_rules *rules, struct opened *opened,
 	return r;
 }
 
+/* With room for everything. */
+static int open_and_grant(const struct path_rules *rules, struct opened *opened,
+			  const struct landlock *ll, struct files_granted *granted, struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < rules->count; i++)
+		opened[i].fd = -EBADF;
+	r = open_all(rules, opened, granted, err);
+	r = r < 0 ? r : grant_all(opened, rules->count, ll, granted, err);
+	for (size_t i = 0; i < rules->count; i++)
+		fd_close(opened[i].fd);
+	return r;
+}
+
 int files_grant(const struct path_rules *rules, const struct landlock *ll,
 		struct files_granted *ret_granted, struct err *err)
 {
-	struct files_granted granted = { 0 };
-	struct opened *opened = calloc(rules->count + 1, sizeof(*opened));
-	int r;
+	size_t room = rules->count + 1; /* one more is the sandbox's own folder */
+	struct opened *opened = calloc(room, sizeof(*opened));
+	struct carry_place *places = calloc(room, sizeof(*places));
+	const char **guarded = calloc(room, sizeof(*guarded));
+	struct files_granted granted = { .carry = { .places = places, .guarded = guarded } };
+	int r = -ENOMEM;
 
-	for (size_t i = 0; opened && i < rules->count; i++)
-		opened[i].fd = -EBADF;
-	/* One more is the sandbox's own folder. */
-	granted.carry.places = calloc(rules->count + 1, sizeof(*granted.carry.places));
-	granted.carry.guarded = calloc(rules->count + 1, sizeof(*granted.carry.guarded));
-	r = opened && granted.carry.places && granted.carry.guarded
-		    ? open_all(rules, opened, &granted, err)
-		    : err_errno(err, -ENOMEM, "cannot take the rules for files");
-	r = r < 0 ? r : grant_all(opened, rules->count, ll, &granted, err);
-	for (size_t i = 0; opened && i < rules->count; i++)
-		fd_close(opened[i].fd);
+	if (opened && places && guarded)
+		r = open_and_grant(rules, opened, ll, &granted, err);
+	else
+		err_errno(err, r, "cannot take the rules for files");
 	free(opened);
 	if (r < 0) {
 		files_granted_done(&granted);
