@@ -134,13 +134,33 @@ static void explain_syscalls(const struct policy *policy)
 			printf("  %-8s %s\n", extensions[i].name, extensions[i].summary);
 }
 
+/* What holds a rule inside a wider one, where Landlock alone could not. */
+static void explain_narrower(const struct path_rules *rules)
+{
+	const struct path_rule *wider, *narrower = policy_path_conflict(rules, &wider);
+	bool hides = false;
+
+	if (!narrower)
+		return;
+	printf("  \"%s\" (%s) lies inside \"%s\" (%s): the keeper carries out what changes files "
+	       "around it\n",
+	       narrower->path, access_names[narrower->access], wider->path,
+	       access_names[wider->access]);
+	for (size_t i = 0; i < rules->count; i++)
+		hides |= rules->items[i].access == ACCESS_NONE &&
+			 policy_path_around(rules, &rules->items[i]) > ACCESS_NONE;
+	if (hides)
+		printf("  something is hidden inside an open folder: a program that is made "
+		       "directly "
+		       "in it cannot be executed\n");
+}
+
 /* Whether it could start here, in this version: the same questions that a start asks. */
 static void explain_start(const struct policy *policy)
 {
 	struct err err = ERR_NONE;
 	const struct tier *tier;
 	const char *why;
-	const struct path_rule *wider, *narrower = policy_path_conflict(&policy->fs, &wider);
 
 	printf("start\n");
 	if (policy_check_built(policy, &err) < 0 || tier_choose(policy, &tier, &why, &err) < 0) {
@@ -148,12 +168,8 @@ static void explain_start(const struct policy *policy)
 		return;
 	}
 	printf("  %s tier (%s)\n", isolation_names[tier->isolation], why);
-	if (narrower && tier->isolation == ISOLATION_PROCESS)
-		printf("  refused there: \"%s\" (%s) lies inside \"%s\" (%s), which the process "
-		       "tier cannot "
-		       "express\n",
-		       narrower->path, access_names[narrower->access], wider->path,
-		       access_names[wider->access]);
+	if (tier->isolation == ISOLATION_PROCESS)
+		explain_narrower(&policy->fs);
 }
 
 static int explain_text(const char *name, const struct policy *policy)

@@ -633,6 +633,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 					     .writable_count = jail->writable_count,
 					     .readable = jail->readable,
 					     .readable_count = jail->readable_count,
+					     .carry = jail->carry,
 					     .scoped = scoped,
 					     .conditions = jail->conditions,
 					     .published = jail->published,

@@ -39,6 +39,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "jail/carry.h"
 #include "jail/cgroup.h"
 #include "jail/ids.h"
 #include "jail/landlock.h"
@@ -71,6 +72,7 @@ struct jail {
 	uint16_t resolver; /* its port, where the network is the host's (shared.h); 0: it is not */
 	const struct published *published; /* there: the ports that may be listened at */
 	size_t published_count;
+	const struct carry *carry; /* NULL: nothing is carried out for the sandbox (carry.h) */
 	const char *const *guarded;
 	size_t guarded_count;
 	const char *const *writable;

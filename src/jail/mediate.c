@@ -220,6 +220,18 @@ static bool is_in(const char *path, const char *const *trees, size_t count)
 	return false;
 }
 
+static bool may_look(const struct mediator *m, const char *path)
+{
+	return m->carry ? carry_access(m->carry, path) >= ACCESS_READ
+			: is_in(path, m->readable, m->readable_count);
+}
+
+static bool may_change(const struct mediator *m, const char *path)
+{
+	return m->carry ? carry_access(m->carry, path) == ACCESS_WRITE
+			: is_in(path, m->writable, m->writable_count);
+}
+
 /* Whether the pinned object is the sandbox's to change, or to look at. */
 static int judge(const struct mediator *m, struct request *rq)
 {
@@ -237,15 +249,15 @@ static int judge(const struct mediator *m, struct request *rq)
 	if (len == sizeof(path))
 		return -ENAMETOOLONG;
 	path[len] = '\0';
+	if (!is_memfd(rq, path))
+		carry_strip(path, &rq->st);
 	if (act->only_looks)
-		return is_in(path, m->readable, m->readable_count) && !path_is_below(path, "/proc")
-			       ? 0
-			       : act->refusal;
+		return may_look(m, path) && !path_is_below(path, "/proc") ? 0 : act->refusal;
 	if (is_private(rq, path))
 		return 0;
 	if (is_device(rq) || path_is_below(path, "/proc"))
 		return act->refusal;
-	return is_in(path, m->writable, m->writable_count) ? 0 : act->refusal;
+	return may_change(m, path) ? 0 : act->refusal;
 }
 
 static void request_done(struct request *rq)
@@ -296,28 +308,35 @@ static int receive(const struct mediator *m, short revents, struct seccomp_notif
 	return 0;
 }
 
-/* What the filter would have said if nothing were recorded. What waits because the network is
- * shared has its answer already, but for opens that anybody may make. */
-static unsigned int verdict_without_record(const struct mediator *m,
-					   const struct seccomp_notif *notif)
+/* What the filter would have said without some of its conditions. What waits because the network
+ * is shared has its answer already, but for opens that anybody may make. */
+static unsigned int verdict_without(const struct mediator *m, const struct seccomp_notif *notif,
+				    unsigned int conditions)
 {
 	uint64_t args[6];
 
 	memcpy(args, notif->data.args, sizeof(args));
-	return syscall_verdict(m->conditions & ~(unsigned int)(WITH_TELL | WITH_CHANGES |
-							       WITH_READS | WITH_SHARED),
+	return syscall_verdict(m->conditions & ~(conditions | WITH_SHARED),
 			       (uint32_t)notif->data.nr, args);
+}
+
+/* Of what is carried out here, that which is recorded before; the rest is told of when it is
+ * refused. */
+static bool is_recorded_too(const struct mediator *m, const struct seccomp_notif *notif)
+{
+	if (m->carry && carry_handles(notif->data.nr))
+		return verdict_without(m, notif, WITH_CARRY | WITH_CARRY_READS) == MEDIATE;
+	return (m->conditions & WITH_CHANGES) && name_call_find(notif->data.nr);
 }
 
 /* 1 when the call is answered, 0 when it is still to be carried out, or -errno. */
 static int record(const struct mediator *m, const struct seccomp_notif *notif)
 {
-	unsigned int verdict = verdict_without_record(m, notif);
+	unsigned int verdict = verdict_without(m, notif, WITH_TELL | WITH_CHANGES | WITH_READS);
 	bool is_refused = verdict != ALLOW && verdict != MEDIATE;
 	int r;
 
-	/* What is carried out here may be told of when it is refused. */
-	if (verdict == MEDIATE && !(m->conditions & WITH_CHANGES && name_call_find(notif->data.nr)))
+	if (verdict == MEDIATE && !is_recorded_too(m, notif))
 		return 0;
 	if (!recorder_put(m->recorder, notif, is_refused ? -(int)verdict : RECORD_CONTINUED,
 			  m->control))
@@ -375,6 +394,8 @@ int mediator_answer(const struct mediator *m, short revents)
 		r = record(m, &notif);
 	if (r != 0)
 		return MIN(r, 0);
+	if (m->carry && carry_handles(notif.data.nr))
+		return carry_answer(m, &notif);
 	name = m->mediation == MEDIATE_NAMES ? name_call_find(notif.data.nr) : NULL;
 	return name ? name_answer(m, name, &notif) : answer_here(m, &notif);
 }

@@ -39,7 +39,8 @@
  * let the target. MEDIATE_NAMES: also the calls that make a name, of which some are guarded
  * (mediate_name.h, guard.h).
  *
- * Where the sandbox is recorded, more calls wait: mediate_record.h.
+ * Where the sandbox is recorded, more calls wait: mediate_record.h. And where a narrower rule lies
+ * inside a wider one: carry.h, which then also says what is writable and readable.
  *
  * One at a time, in fixed buffers. Nothing here waits for the target: it may be killed at any
  * moment, and the answer then goes nowhere. What can wait is the kernel: for an inode that the
@@ -50,6 +51,7 @@
 
 #include <stdbool.h>
 #include "base/macro.h"
+#include "jail/carry.h"
 #include "jail/mediate_record.h"
 #include "jail/outlet.h"
 #include "policy/policy.h"
@@ -67,6 +69,7 @@ struct mediator {
 	size_t readable_count;
 	const char *const *guarded; /* names that must not come into existence: MEDIATE_NAMES */
 	size_t guarded_count;
+	const struct carry *carry; /* NULL: Landlock grants all that the rules do (carry.h) */
 	bool scoped;               /* we are in a domain that confines signals to the sandbox */
 	unsigned int conditions;   /* of the filter (syscalls.h) */
 	struct recorder *recorder; /* NULL: nothing is recorded */

@@ -59,6 +59,9 @@ const struct name_call *name_call_find(int number);
  * -EINPROGRESS when somebody else answers (mediate_open.c). */
 [[nodiscard]] int name_open(struct name_request *request);
 
+/* The same for an object that is there and pinned: a file, a directory or a fifo. */
+[[nodiscard]] int name_reopen(const struct name_request *request, int object);
+
 /* Whether something may appear at the end of a walk. */
 [[nodiscard]] int name_check(const struct name_request *request, const struct walk *walk,
 			     enum appearance appearance);

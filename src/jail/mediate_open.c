@@ -125,6 +125,15 @@ static bool is_own_terminal(const struct stat *st)
 	return S_ISCHR(st->st_mode) && st->st_rdev == OWN_TERMINAL;
 }
 
+int name_reopen(const struct name_request *rq, int object)
+{
+	struct stat st;
+
+	if (fstat(object, &st) < 0)
+		return -errno;
+	return S_ISFIFO(st.st_mode) ? open_fifo(rq, object) : reopen(rq, object);
+}
+
 /* What exists, and was reached by a link of /proc or needs care. */
 static int open_object(const struct name_request *rq, int object)
 {

@@ -40,6 +40,7 @@ static const struct recorded recorded[] = {
 	PATH(chroot, 0), PATH(pivot_root, 0), PATH(mount, 1), PATH(umount2, 0), PATH_AT(open_tree, 0, 1),
 	PATH_AT(fspick, 0, 1), PATH(swapon, 0), PATH(acct, 0),
 	PATH_AT(fchmodat, 0, 1), PATH_AT(fchmodat2, 0, 1), PATH_AT(fchownat, 0, 1),
+	PATH_AT(utimensat, 0, 1),
 #ifdef __x86_64__
 	PATH(open, 0), PATH(creat, 0), PATH(mkdir, 0), PATH(mknod, 0), PATH(unlink, 0), PATH(rmdir, 0),
 	TWO_PATHS(rename, 0, 1), TWO_PATHS(link, 0, 1), { __NR_symlink, NONE, 0, NONE, 1 },

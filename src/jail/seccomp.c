@@ -228,6 +228,10 @@ unsigned int filter_conditions(const struct filter_spec *spec)
 		conditions |= WITH_CHANGES;
 	if (spec->record >= RECORD_ALL)
 		conditions |= WITH_READS;
+	if (spec->carries)
+		conditions |= WITH_CARRY;
+	if (spec->carries_reads)
+		conditions |= WITH_CARRY_READS;
 	if (spec->has_gate)
 		conditions |= WITH_GATE;
 	if (spec->pass)
@@ -319,6 +323,8 @@ static int check_spec(const struct filter_spec *spec, struct err *err)
 		return err_set(err, -EOPNOTSUPP,
 			       "allow: nested cannot be had with rules for paths that do not exist "
 			       "yet: mounts of the sandbox's own would go around them");
+	if ((spec->carries || spec->carries_reads) && spec->mediation != MEDIATE_METADATA)
+		return err_set(err, -EOPNOTSUPP, "files are opened by a keeper that mediates");
 	if (spec->sockets == SOCKETS_SHARED &&
 	    (!spec->has_gate || spec->mediation == MEDIATE_NOTHING))
 		return err_set(err, -EOPNOTSUPP,

@@ -64,8 +64,10 @@ struct filter_spec {
 	bool fixed_affinity; /* sched_setaffinity is refused: the CPU limit stands on it */
 	enum mediation mediation;
 	enum record record; /* what waits for the keeper only to be recorded */
-	bool has_gate;      /* connect waits for the gate's answer (outlet.h) */
-	uint64_t pass;      /* of the one execve that is not; 0: none */
+	bool carries,
+		carries_reads; /* what changes files, or opens them, may be the keeper's to do */
+	bool has_gate;         /* connect waits for the gate's answer (outlet.h) */
+	uint64_t pass;         /* of the one execve that is not; 0: none */
 };
 
 #define FILTER_MAX 1024 /* three times what is needed; the kernel would take 4096 */

@@ -145,6 +145,16 @@ static bool is_resolv_conf(const struct seccomp_notif *notif, uint64_t path)
 	       str_equal(text, OUTLET_RESOLV_CONF);
 }
 
+/* Whether an open is also recorded, or carried out. */
+static bool waits_anyway(const struct mediator *m, const struct seccomp_notif *notif)
+{
+	uint64_t args[6];
+
+	memcpy(args, notif->data.args, sizeof(args));
+	return syscall_verdict(m->conditions & ~(unsigned int)WITH_SHARED, (uint32_t)notif->data.nr,
+			       args) == MEDIATE;
+}
+
 static int answer_open(const struct mediator *m, const struct seccomp_notif *notif, int path)
 {
 	unsigned int flags = (unsigned int)notif->data.args[path + 1];
@@ -163,7 +173,7 @@ static int answer_open(const struct mediator *m, const struct seccomp_notif *not
 			r = reply_result(m->listener, notif->id, r);
 		return r < 0 ? r : 1;
 	}
-	if (m->conditions & WITH_READS)
+	if (waits_anyway(m, notif))
 		return 0;
 	r = reply_continue(m->listener, notif->id);
 	return r < 0 ? r : 1;

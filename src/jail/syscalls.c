@@ -256,9 +256,13 @@ static const struct arg_clause open_clauses[] = {
 	{ WITH_READS, MEDIATE, { MAKES_NONE(1), READS_FILE(1) } },
 	{ WITH_SHARED, MEDIATE, { ONLY_READS(1) } },
 	{ WITH_CHANGES, MEDIATE, { MAKES_NONE(1), READS_FILE(1), WRITES(1) } },
+	{ WITH_CARRY_READS, MEDIATE, { MAKES_NONE(1), CLEAR(1, O_PATH) } },
+	{ WITH_CARRY, MEDIATE, { MAKES_NONE(1), READS_FILE(1), WRITES(1) } },
 	{ WITH_MODES, ALLOW, { MAKES_NONE(1) } },
 	{ WITH_MODES, EPERM, { SETS_ID(2) } },
 	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY_READS, MEDIATE, { NO_TEST } },
 	{ WITH_NAMES, ALLOW, { NAMELESS(1) } },
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
@@ -266,15 +270,20 @@ static const struct arg_clause openat_clauses[] = {
 	{ WITH_READS, MEDIATE, { MAKES_NONE(2), READS_FILE(2) } },
 	{ WITH_SHARED, MEDIATE, { ONLY_READS(2) } },
 	{ WITH_CHANGES, MEDIATE, { MAKES_NONE(2), READS_FILE(2), WRITES(2) } },
+	{ WITH_CARRY_READS, MEDIATE, { MAKES_NONE(2), CLEAR(2, O_PATH) } },
+	{ WITH_CARRY, MEDIATE, { MAKES_NONE(2), READS_FILE(2), WRITES(2) } },
 	{ WITH_MODES, ALLOW, { MAKES_NONE(2) } },
 	{ WITH_MODES, EPERM, { SETS_ID(3) } },
 	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY_READS, MEDIATE, { NO_TEST } },
 	{ WITH_NAMES, ALLOW, { NAMELESS(2) } },
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause creat_clauses[] = {
 	{ WITH_MODES, EPERM, { SETS_ID(1) } },
 	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY, MEDIATE, { NO_TEST } },
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 };
 static const struct arg_clause openat2_clauses[] = {
@@ -286,12 +295,15 @@ static const struct arg_clause openat2_clauses[] = {
 static const struct arg_clause name_clauses[] = {
 	{ WITH_NAMES, MEDIATE, { NO_TEST } },
 	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY, MEDIATE, { NO_TEST } },
 };
 
-/* For the record alone: the walls for files decide. */
+/* For the record, or where Landlock grants less than the rules do: the walls for files decide. */
 static const struct arg_clause remove_clauses[] = {
 	{ WITH_CHANGES, MEDIATE, { NO_TEST } },
+	{ WITH_CARRY, MEDIATE, { NO_TEST } },
 };
+
 /*
  * The first process executes the command while nobody is there to answer: the keeper waits for it.
  * That one execve is known by a number that nobody can guess.
@@ -341,10 +353,12 @@ static const struct arg_clause tell_clauses[] = {
 	{ WITH_TELL, TELL, { NO_TEST } },
 };
 
-/* The keeper would make names for a program that had put them out of its own reach: better no such
+/* The keeper would make names, or open files, for a program that had put them out of its own reach: better no such
  * wall, as on a host where it is switched off, than one with a hole. */
 static const struct arg_clause landlock_clauses[] = {
 	{ WITH_NAMES, EOPNOTSUPP, { NO_TEST } },
+	{ WITH_CARRY, EOPNOTSUPP, { NO_TEST } },
+	{ WITH_CARRY_READS, EOPNOTSUPP, { NO_TEST } },
 };
 
 /*
@@ -408,12 +422,14 @@ static const struct arg_clause mknod_clauses[] = {
 	{ WITH_MODES, EPERM, { SETS_ID(1) } },
 	{ WITH_NAMES, MEDIATE, { NODE_TYPE(1) } },
 	{ WITH_CHANGES, MEDIATE, { NODE_TYPE(1) } },
+	{ WITH_CARRY, MEDIATE, { NODE_TYPE(1) } },
 	{ 0, ALLOW, { NODE_TYPE(1) } },
 };
 static const struct arg_clause mknodat_clauses[] = {
 	{ WITH_MODES, EPERM, { SETS_ID(2) } },
 	{ WITH_NAMES, MEDIATE, { NODE_TYPE(2) } },
 	{ WITH_CHANGES, MEDIATE, { NODE_TYPE(2) } },
+	{ WITH_CARRY, MEDIATE, { NODE_TYPE(2) } },
 	{ 0, ALLOW, { NODE_TYPE(2) } },
 };
 

@@ -44,6 +44,8 @@ enum condition {
 	WITH_GATE = 2048 << EXTENSION_COUNT,   /* connections are the gate's to make */
 	WITH_PASS = 1024 << EXTENSION_COUNT,   /* an execve with the pass is not recorded */
 	WITH_SHARED = 4096 << EXTENSION_COUNT, /* the network is the host's: senders wait */
+	WITH_CARRY = 8192 << EXTENSION_COUNT,  /* what changes files may be carried out (carry.h) */
+	WITH_CARRY_READS = 16384 << EXTENSION_COUNT, /* and every other open */
 };
 
 struct arg_test {
@@ -57,7 +59,7 @@ struct arg_test {
 #define CLAUSE_TESTS 3
 
 struct arg_clause {
-	uint16_t when;                       /* conditions that must all hold, or 0 for always */
+	uint32_t when;                       /* conditions that must all hold, or 0 for always */
 	uint8_t verdict;                     /* ALLOW, MEDIATE, TELL or an errno */
 	struct arg_test tests[CLAUSE_TESTS]; /* none: whatever the arguments */
 };
@@ -111,7 +113,7 @@ struct arg_rule {
 struct syscall_row {
 	const char *name; /* NULL for a number that no call has */
 	uint8_t verdict;  /* ALLOW or an errno; not looked at when there is a rule */
-	uint16_t opens;   /* a condition that allows the call whatever its arguments, or 0 */
+	uint32_t opens;   /* a condition that allows the call whatever its arguments, or 0 */
 	uint8_t rule;     /* enum arg_rule_id */
 };
 

@@ -56,9 +56,9 @@ const struct key policy_keys[] = {
 			"Paths named by a flag must exist; what a file names may be missing. "
 			"overlay shows a folder and keeps changes apart (--diff, --commit, "
 			"--export). "
-			"The process tier grants whole trees: overlay, and a rule that takes "
-			"rights "
-			"away inside a wider one, need the container tier.",
+			"overlay needs the container tier. In the process tier, where something "
+			"is hidden inside an open folder, a program that is made directly in that "
+			"folder cannot be executed.",
 	},
 	{
 		.name = "net.allow",

@@ -406,6 +406,28 @@ enum access policy_path_access(const struct path_rules *rules, const char *path,
 	}
 }
 
+static enum access around(const struct path_rules *rules, const struct path_rule *rule,
+			  const struct path_rule **ret_around)
+{
+	const char *slash = strrchr(rule->path, '/');
+	size_t len = slash ? (size_t)(slash - rule->path) : 0;
+	char parent[PATH_MAX];
+
+	*ret_around = NULL;
+	if (rule->path[1] == '\0')
+		return ACCESS_NONE;
+	memcpy(parent, rule->path, len);
+	strcpy(parent + len, len ? "" : "/");
+	return policy_path_access(rules, parent, ret_around);
+}
+
+enum access policy_path_around(const struct path_rules *rules, const struct path_rule *rule)
+{
+	const struct path_rule *above;
+
+	return around(rules, rule, &above);
+}
+
 /*
  * Looking at the nearest ancestor is enough: as long as none takes rights away, rights only grow on
  * the way down, so the nearest ancestor has the most.
@@ -414,18 +436,11 @@ const struct path_rule *policy_path_conflict(const struct path_rules *rules,
 					     const struct path_rule **ret_wider)
 {
 	for (size_t i = 0; i < rules->count; i++) {
-		const struct path_rule *rule = &rules->items[i], *above;
-		char parent[PATH_MAX];
-		const char *slash = strrchr(rule->path, '/');
-		size_t len = slash ? (size_t)(slash - rule->path) : 0;
+		const struct path_rule *above;
 
-		if (rule->path[1] == '\0')
-			continue;
-		memcpy(parent, rule->path, len);
-		strcpy(parent + len, len ? "" : "/");
-		if (policy_path_access(rules, parent, &above) > rule->access) {
+		if (around(rules, &rules->items[i], &above) > rules->items[i].access) {
 			*ret_wider = above;
-			return rule;
+			return &rules->items[i];
 		}
 	}
 	return NULL;

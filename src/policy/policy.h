@@ -166,12 +166,15 @@ struct policy_env {
 enum access policy_path_access(const struct path_rules *rules, const char *path,
 			       const struct path_rule **ret_rule);
 
+/* What the rules say about the folder that a rule's path is in. */
+enum access policy_path_around(const struct path_rules *rules, const struct path_rule *rule);
+
 /* Orders paths so that one stands directly before what lies below it, as rules are sorted. */
 int policy_path_order(const char *a, const char *b);
 
 /*
  * The first rule that takes rights away inside a wider one (".": write, ".git/hooks": read), which
- * a mechanism that only grants trees cannot express. NULL when there is none.
+ * a mechanism that only grants trees cannot express by itself. NULL when there is none.
  */
 const struct path_rule *policy_path_conflict(const struct path_rules *rules,
 					     const struct path_rule **ret_wider);

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "base/hook.h"
 #include "base/sys.h"
+#include "tier/files_inside.h"
 
 #define SYMLINKS_MAX 40 /* as the kernel */
 
@@ -167,10 +170,10 @@ static bool is_terminal_device(const struct stat *st)
 					(major(st->st_rdev) >= 136 && major(st->st_rdev) <= 143));
 }
 
-static int grant_rule(const struct path_rule *rule, int fd, const struct landlock *ll,
-		      struct err *err)
+static int grant_rule(const struct path_rule *rule, int fd, enum access access,
+		      const struct landlock *ll, struct err *err)
 {
-	enum landlock_grant grant = rule->access == ACCESS_WRITE ? LANDLOCK_WRITE : LANDLOCK_READ;
+	enum landlock_grant grant = access == ACCESS_WRITE ? LANDLOCK_WRITE : LANDLOCK_READ;
 	struct stat st;
 	int r;
 
@@ -182,18 +185,8 @@ static int grant_rule(const struct path_rule *rule, int fd, const struct landloc
 	return r < 0 ? files_rule_error(rule, r, err, strerror(-r)) : 0;
 }
 
-static int refuse_what_landlock_cannot(const struct path_rules *rules, struct err *err)
+static int refuse_overlays(const struct path_rules *rules, struct err *err)
 {
-	const struct path_rule *wider, *narrower = policy_path_conflict(rules, &wider);
-
-	if (narrower)
-		return err_set(err, -EOPNOTSUPP,
-			       "fs: \"%s\" (%s) lies inside \"%s\" (%s, %s): the process tier "
-			       "grants whole trees "
-			       "and cannot take a part out; the container tier can (--isolation "
-			       "container)",
-			       narrower->path, access_names[narrower->access], wider->path,
-			       access_names[wider->access], wider->origin.source);
 	for (size_t i = 0; i < rules->count; i++)
 		if (rules->items[i].access == ACCESS_OVERLAY)
 			return files_rule_error(&rules->items[i], -EOPNOTSUPP, err,
@@ -206,47 +199,207 @@ void files_granted_done(struct files_granted *granted)
 {
 	strv_done(&granted->readable);
 	strv_done(&granted->writable);
+	strv_done(&granted->paths);
+	strv_done(&granted->executable);
+	free(granted->carry.places);
+	free(granted->carry.guarded);
+	granted->carry = (struct carry){ 0 };
 }
 
 static int remember(struct files_granted *granted, const char *path, enum access access,
 		    struct err *err)
 {
-	int r = strv_add(&granted->readable, path);
+	int r = access == ACCESS_NONE ? 0 : strv_add(&granted->readable, path);
 
 	if (r == 0 && access == ACCESS_WRITE)
 		r = strv_add(&granted->writable, path);
 	return r < 0 ? err_errno(err, r, "\"%s\"", path) : 0;
 }
 
-static int grant_one(const struct path_rules *rules, const struct path_rule *rule,
-		     const struct landlock *ll, struct files_granted *granted, struct err *err)
+/* Adds a place; there is room. */
+static int add_place(struct files_granted *granted, const char *path, enum access access,
+		     bool exists)
 {
-	char path[PATH_MAX];
-	_cleanup_close_ int fd = files_open_rule(rules, rule, path, err);
-	int r;
+	int r = strv_add(&granted->paths, path);
 
+	if (r == 0)
+		granted->carry.places[granted->carry.count++] = (struct carry_place){
+			.path = granted->paths.items[granted->paths.count - 1],
+			.access = access,
+			.grant = access,
+			.sure = access,
+			.exists = exists,
+		};
+	return r;
+}
+
+/*
+ * A rule that takes rights away from a name that is a link, where the sandbox could have made it:
+ * the name is protected, and where it leads is no matter of this rule. A person who names it now is
+ * told.
+ */
+static int take_link(const struct path_rules *rules, const struct path_rule *rule,
+		     struct files_granted *granted, struct err *err)
+{
+	_cleanup_close_ int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC,
+					     0, RESOLVE_NO_SYMLINKS);
+	struct stat st;
+
+	if (rule->access >= ACCESS_WRITE || fd < 0 || fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode) ||
+	    policy_path_around(rules, rule) != ACCESS_WRITE)
+		return 0;
+	if (rule->origin.is_flag)
+		return files_rule_error(rule, -ELOOP, err,
+					"is a symbolic link that the sandbox could have made: name "
+					"the real path");
+	return add_place(granted, rule->path, rule->access, false) < 0
+		       ? err_errno(err, -ENOMEM, "\"%s\"", rule->path)
+		       : 1;
+}
+
+/* Opens a rule's path and makes it a place. */
+static int open_one(const struct path_rules *rules, const struct path_rule *rule,
+		    struct files_granted *granted, int *ret_fd, struct err *err)
+{
+	int r = take_link(rules, rule, granted, err);
+	_cleanup_close_ int fd = -EBADF;
+	char path[PATH_MAX];
+
+	if (r != 0)
+		return MIN(r, 0);
+	fd = files_open_rule(rules, rule, path, err);
+	if (fd == -EALREADY)
+		return 0;
+	if (fd < 0 && fd != -ENOENT)
+		return fd;
 	if (fd == -ENOENT)
 		granted->absent += rule->access != ACCESS_NONE;
-	if (fd == -ENOENT || fd == -EALREADY || (fd >= 0 && rule->access == ACCESS_NONE))
-		return 0;
-	if (fd < 0)
-		return fd;
-	r = grant_rule(rule, fd, ll, err);
-	return r < 0 ? r : remember(granted, path, rule->access, err);
+	else
+		r = remember(granted, path, rule->access, err);
+	if (r < 0)
+		return r;
+	r = add_place(granted, path, rule->access, fd >= 0);
+	if (r < 0)
+		return err_errno(err, r, "\"%s\"", path);
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct carry_place *one = a, *two = b;
+
+	return policy_path_order(one->path, two->path);
+}
+
+/* What is granted by Landlock alone, and what needs the keeper. */
+static bool plan_carrying(struct files_granted *granted)
+{
+	struct carry *carry = &granted->carry;
+
+	qsort(carry->places, carry->count, sizeof(*carry->places), compare_places);
+	/* Knocked out in a test build, whole trees are granted. */
+	if (carry_plan(carry) && hook_without("narrower"))
+		for (size_t i = 0; i < carry->count; i++)
+			carry->places[i].grant = carry->places[i].access;
+	return carry->reads || carry->changes;
+}
+
+/* A rule, its descriptor, and the path that was found for it. */
+struct opened {
+	const struct path_rule *rule;
+	size_t path; /* of granted->paths */
+	int fd;
+};
+
+static int grant_all(const struct opened *opened, size_t count, const struct landlock *ll,
+		     struct files_granted *granted, struct err *err)
+{
+	granted->is_carried = plan_carrying(granted);
+	for (size_t i = 0; i < count; i++) {
+		const struct path_rule *rule = opened[i].rule;
+		const struct carry_place *place;
+		const char *path;
+		enum access grant;
+		int r;
+
+		if (opened[i].fd < 0)
+			continue;
+		path = granted->paths.items[opened[i].path];
+		place = carry_place_of(&granted->carry, path);
+		grant = !granted->is_carried ? rule->access : place ? place->grant : ACCESS_NONE;
+		r = grant == ACCESS_NONE ? 0 : grant_rule(rule, opened[i].fd, grant, ll, err);
+		if (r == 0 && granted->carry.reads && grant != ACCESS_NONE &&
+		    strv_add(&granted->executable, path) < 0)
+			r = err_errno(err, -ENOMEM, "\"%s\"", path);
+		if (r == 0 && grant < ACCESS_READ && rule->access >= ACCESS_READ)
+			r = files_grant_inside(opened[i].fd, path, ll, granted, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int open_all(const struct path_rules *rules, struct opened *opened,
+		    struct files_granted *granted, struct err *err)
+{
+	int r = refuse_overlays(rules, err);
+
+	for (size_t i = 0; i < rules->count && r == 0; i++) {
+		opened[i] = (struct opened){ &rules->items[i], granted->paths.count, -EBADF };
+		r = open_one(rules, &rules->items[i], granted, &opened[i].fd, err);
+	}
+	return r;
+}
+
+/* With room for everything. */
+static int open_and_grant(const struct path_rules *rules, struct opened *opened,
+			  const struct landlock *ll, struct files_granted *granted, struct err *err)
+{
+	int r;
+
+	for (size_t i = 0; i < rules->count; i++)
+		opened[i].fd = -EBADF;
+	r = open_all(rules, opened, granted, err);
+	r = r < 0 ? r : grant_all(opened, rules->count, ll, granted, err);
+	for (size_t i = 0; i < rules->count; i++)
+		fd_close(opened[i].fd);
+	return r;
 }
 
 int files_grant(const struct path_rules *rules, const struct landlock *ll,
 		struct files_granted *ret_granted, struct err *err)
 {
-	struct files_granted granted = { 0 };
-	int r = refuse_what_landlock_cannot(rules, err);
+	size_t room = rules->count + 1; /* one more is the sandbox's own folder */
+	struct opened *opened = calloc(room, sizeof(*opened));
+	struct carry_place *places = calloc(room, sizeof(*places));
+	const char **guarded = calloc(room, sizeof(*guarded));
+	struct files_granted granted = { .carry = { .places = places, .guarded = guarded } };
+	int r = -ENOMEM;
 
-	for (size_t i = 0; i < rules->count && r == 0; i++)
-		r = grant_one(rules, &rules->items[i], ll, &granted, err);
+	if (opened && places && guarded)
+		r = open_and_grant(rules, opened, ll, &granted, err);
+	else
+		err_errno(err, r, "cannot take the rules for files");
+	free(opened);
 	if (r < 0) {
 		files_granted_done(&granted);
 		return r;
 	}
 	*ret_granted = granted;
 	return 0;
+}
+
+int files_add_own(struct files_granted *granted, const char *path)
+{
+	int r = strv_add(&granted->writable, path);
+
+	r = r < 0 ? r : strv_add(&granted->readable, path);
+	if (r == 0 && granted->carry.reads)
+		r = strv_add(&granted->executable, path);
+	r = r < 0 ? r : add_place(granted, path, ACCESS_WRITE, true);
+	if (r == 0)
+		qsort(granted->carry.places, granted->carry.count, sizeof(*granted->carry.places),
+		      compare_places);
+	return r;
 }

@@ -28,13 +28,17 @@ static int prepare_files(const struct tier_request *request, struct tier_jail *t
 	r = landlock_grant(&jail->inner, jail->scratch.dir, true, LANDLOCK_WRITE);
 	if (r == 0 && request->terminal >= 0)
 		r = landlock_grant(&jail->inner, request->terminal, false, LANDLOCK_WRITE_DEVICE);
-	r = r < 0 ? r : strv_add(&granted->writable, jail->scratch.path);
-	r = r < 0 ? r : strv_add(&granted->readable, jail->scratch.path);
+	r = r < 0 ? r : files_add_own(granted, jail->scratch.path);
 	if (r < 0)
 		return err_errno(err, r, "cannot open the sandbox's own folder and terminal to it");
 	report_add(&tj->report, "files", "Landlock",
 		   "ABI %d: %zu trees to read, %zu of them to write, %u absent", jail->inner.abi,
 		   granted->readable.count, granted->writable.count, granted->absent);
+	if (granted->is_carried)
+		report_add(&tj->report, "narrower rules", "Landlock and seccomp notification",
+			   "%zu inside wider ones: %s around them by the keeper",
+			   granted->carry.guarded_count,
+			   granted->carry.reads ? "every open and change" : "changes");
 	return 0;
 }
 
@@ -67,6 +71,11 @@ static int prepare_filter(const struct tier_request *request, struct tier_jail *
 	if (request->policy->net_allow.count > 0 && hook_without("gate"))
 		spec.sockets = SOCKETS_INET;
 	spec.mediation = hook_without("metadata") ? MEDIATE_NOTHING : MEDIATE_METADATA;
+	if (tj->granted.is_carried && spec.mediation == MEDIATE_METADATA) {
+		tj->jail.carry = &tj->granted.carry;
+		spec.carries = tj->granted.carry.changes;
+		spec.carries_reads = tj->granted.carry.reads;
+	}
 	r = spec.mediation == MEDIATE_NOTHING ? 0 : tier_record(request, tj, &spec, err);
 	r = r < 0 ? r : filter_build(&spec, &tj->filter, err);
 	if (r < 0)

@@ -136,3 +136,8 @@ bool presence_of(const char *path)
 	r = look(path, RESOLVE_NO_SYMLINKS);
 	return r == 0 || r == -ELOOP;
 }
+
+bool presence_is_plain(const char *path)
+{
+	return look(path, RESOLVE_CACHED | RESOLVE_NO_SYMLINKS) == 0;
+}

@@ -14,4 +14,7 @@
 
 bool presence_of(const char *path);
 
+/* Whether a path leads to what it names without a symbolic link; false when that takes long to say. */
+bool presence_is_plain(const char *path);
+
 #endif

@@ -15,6 +15,7 @@ enum wish {
 	WISH_OPEN, /* flags in an argument say what */
 	WISH_READ,
 	WISH_CHANGE,
+	WISH_METADATA, /* told only when it is refused */
 	WISH_CONNECT,
 	WISH_SOCKET,
 };
@@ -40,6 +41,10 @@ static const struct deed {
 	{ __NR_renameat2, WISH_CHANGE, "rename", 0, true },
 	{ __NR_linkat, WISH_CHANGE, "link", 0, true },
 	{ __NR_symlinkat, WISH_CHANGE, "symlink", 0, true },
+	{ __NR_fchmodat, WISH_METADATA, "chmod", 0, false },
+	{ __NR_fchmodat2, WISH_METADATA, "chmod", 0, false },
+	{ __NR_fchownat, WISH_METADATA, "chown", 0, false },
+	{ __NR_utimensat, WISH_METADATA, "utime", 0, false },
 #ifdef __x86_64__
 	{ __NR_open, WISH_OPEN, "open", 1, false },
 	{ __NR_creat, WISH_CHANGE, "create", 0, false },
@@ -50,6 +55,8 @@ static const struct deed {
 	{ __NR_rename, WISH_CHANGE, "rename", 0, true },
 	{ __NR_link, WISH_CHANGE, "link", 0, true },
 	{ __NR_symlink, WISH_CHANGE, "symlink", 0, true },
+	{ __NR_chmod, WISH_METADATA, "chmod", 0, false },
+	{ __NR_chown, WISH_METADATA, "chown", 0, false },
 #endif
 };
 
@@ -97,6 +104,42 @@ static bool is_refused(const struct witness *w, const char *path, bool changes,
 		       (changes || presence_of(path));
 	*ret_rule = NULL;
 	return !is_its_own(w, path) && (changes || presence_of(path));
+}
+
+/*
+ * On the process tier a folder that leads to a narrower rule stays where it is, and nothing is put
+ * in its place but what is made there. The rule that says so, or NULL.
+ */
+static const struct path_rule *rule_inside(const struct witness *w, const char *path)
+{
+	const struct path_rules *rules = &w->policy->fs;
+
+	for (size_t i = 0; w->tj->granted.is_carried && i < rules->count; i++) {
+		const struct path_rule *rule = &rules->items[i];
+
+		if (path_is_below(rule->path, path) && !str_equal(rule->path, path) &&
+		    rule->access < policy_path_around(rules, rule))
+			return rule;
+	}
+	return NULL;
+}
+
+/* Whether it is a program that the keeper could open, and that nobody can execute (carry.h). */
+static bool is_beyond_exec(const struct witness *w, const char *path)
+{
+	const struct files_granted *granted = &w->tj->granted;
+	const struct carry_place *place;
+
+	if (!granted->is_carried || !granted->carry.reads)
+		return false;
+	place = carry_place_of(&granted->carry, path);
+	if (!place || place->access < ACCESS_READ || place->grant >= ACCESS_READ)
+		return false;
+	for (size_t i = 0; i < granted->executable.count; i++)
+		if (path_is_below(path, granted->executable.items[i]))
+			return false;
+	/* Where a link leads is not known here. */
+	return presence_is_plain(path);
 }
 
 static const char *reason_of(const struct path_rule *rule)
@@ -150,6 +193,27 @@ static void name_rule(struct denial *d, const struct path_rule *rule)
 	d->rule_line = rule->origin.line;
 }
 
+/* What the path alone does not tell. True when it is a refusal, with its words. */
+static bool judge_more(const struct witness *w, const struct deed *deed, const char *path,
+		       const struct path_rule **rule, struct denial *d)
+{
+	const struct path_rule *inside = deed->is_second ? rule_inside(w, path) : NULL;
+
+	if (inside) {
+		*rule = inside;
+		put(d->reason, sizeof(d->reason),
+		    "a rule of the policy protects something inside: it stays in its place");
+		return true;
+	}
+	if (!str_equal(deed->action, "exec") || !is_beyond_exec(w, path))
+		return false;
+	put(d->reason, sizeof(d->reason),
+	    "the policy hides something in this folder: on the process tier a program can be "
+	    "executed there only if it existed at the start");
+	put(d->allow_with, sizeof(d->allow_with), "--isolation container");
+	return true;
+}
+
 /* A path and what is to be done with it. */
 static void judge_path(struct witness *w, const struct record_taken *t, const struct deed *deed,
 		       int base, bool changes)
@@ -169,12 +233,14 @@ static void judge_path(struct witness *w, const struct record_taken *t, const st
 	else
 		put(absolute, sizeof(absolute),
 		    t->entry.is_unread ? "a path that could not be read" : path);
-	if (rule)
-		name_rule(&d, rule);
 	if (is_denied) {
 		put(d.reason, sizeof(d.reason), reason_of(rule));
 		witness_offer(&d, changes ? "--allow-write" : "--allow-read", absolute);
+	} else {
+		is_denied = judge_more(w, deed, absolute, &rule, &d);
 	}
+	if (rule)
+		name_rule(&d, rule);
 	tell(w, &t->entry, str_equal(deed->action, "exec") ? TRACE_EXEC : TRACE_FILE, &d, absolute,
 	     is_denied);
 }
@@ -236,6 +302,21 @@ static bool open_changes(const struct record_taken *t, const struct deed *deed)
 	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 }
 
+/* By the path where there is one and the policy closes it; else it is the kind of change. */
+static void judge_metadata(struct witness *w, const struct record_taken *t, const struct deed *deed)
+{
+	char absolute[RECORD_TEXT_MAX * 2];
+	const struct path_rule *rule;
+
+	if (t->texts[RECORD_PATH][0] &&
+	    path_resolve(t->texts[RECORD_BASE], t->texts[RECORD_PATH], absolute,
+			 sizeof(absolute)) &&
+	    is_refused(w, absolute, true, &rule))
+		judge_path(w, t, deed, RECORD_BASE, true);
+	else
+		judge_call(w, t);
+}
+
 void witness_take(struct witness *w, const struct record_taken *t)
 {
 	const struct deed *deed = find_deed(t->entry.number);
@@ -253,9 +334,13 @@ void witness_take(struct witness *w, const struct record_taken *t)
 		break;
 	case WISH_CHANGE:
 		judge_path(w, t, deed, deed->is_second ? RECORD_BASE_TWO : RECORD_BASE, true);
-		/* What moves away goes where it was. */
-		if (str_equal(deed->action, "rename"))
+		/* What moves away goes where it was; what is linked can be written by its new name. */
+		if (str_equal(deed->action, "rename") ||
+		    (str_equal(deed->action, "link") && w->tj->granted.is_carried))
 			judge_path(w, t, deed, RECORD_BASE, true);
+		break;
+	case WISH_METADATA:
+		judge_metadata(w, t, deed);
 		break;
 	case WISH_CONNECT:
 		judge_connect(w, t);

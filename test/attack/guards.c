@@ -1,5 +1,5 @@
 /*
- * guards.c - names in a writable folder that the policy takes back: a container's own
+ * guards.c - names in a writable folder that the policy takes back
  *
  *	work            write
  *	work/guarded    read, and does not exist

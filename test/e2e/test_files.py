@@ -71,30 +71,7 @@ def test_a_path_of_a_flag_must_exist(brig):
     assert brig.run("--deny", "/nowhere", "--", "true").code == 0
 
 
-# What the process tier cannot express is refused, never approximated. test_rules.py has what the container does with it.
-
-
-@pytest.mark.tier("process")
-def test_a_narrower_rule_inside_a_wider_one_is_refused_and_names_the_tier(brig):
-    brig.who.mkdir(brig.work / "sub")
-    for options in (["--allow-write", ".", "--deny", "sub"], ["--deny", "sub"]):
-        said = brig.refused("run", *options, "--", "true")
-        assert f'"{brig.work}/sub" (none) lies inside' in said and "container tier" in said
-
-
-@pytest.mark.tier("process")
-def test_a_rule_for_a_path_that_does_not_exist_yet_holds_too(brig):
-    said = brig.refused("run", "--policy", "agent", "--", "sh", "-c", "mkdir -p .git/hooks")
-    assert "lies inside" in said and "container tier" in said
-    brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [build]\nfs: { .git/hooks: read }\n")
-    assert f'"{brig.work}/.git/hooks" (read)' in brig.refused("run", "--policy", "p.yaml", "--", "true")
-    assert not (brig.work / ".git").exists()
-
-
-@pytest.mark.tier("process")
-def test_running_in_the_home_itself_is_refused(brig):
-    said = brig.refused("run", "--", "true", cwd=brig.home)
-    assert "lies inside" in said and str(brig.home) in said
+# test_rules.py has rules that lie in each other.
 
 
 def secrets(brig):
@@ -105,7 +82,6 @@ def secrets(brig):
     brig.who.write(brig.home / "notes", "notes")
 
 
-@pytest.mark.tier("container")
 @pytest.mark.parametrize("how", [[], ["--allow-write", "."]], ids=["read", "write"])
 def test_running_in_the_home_itself_hides_its_secrets(brig, how):
     """The nearest rule decides: the folder is open, .ssh in it is not, and nothing can come in its place."""
@@ -118,14 +94,6 @@ def test_running_in_the_home_itself_hides_its_secrets(brig, how):
     assert (brig.home / ".ssh" / "id_rsa").read_text() == "CANARY-KEY"
 
 
-@pytest.mark.tier("process")
-def test_a_home_behind_a_link_is_still_the_home(brig):
-    link = brig.folder / "link"
-    link.symlink_to(brig.home)
-    assert "lies inside" in brig.refused("run", "--", "true", cwd=brig.home, env={"HOME": link})
-
-
-@pytest.mark.tier("container")
 def test_a_home_behind_a_link_is_still_hidden(brig):
     secrets(brig)
     link = brig.folder / "link"

@@ -200,10 +200,7 @@ def test_explain_names_the_place_of_every_rule(brig):
 
 
 def test_explain_says_that_a_start_would_be_refused(brig):
-    """A container holds the narrower rules of agent, the process tier does not."""
     assert "refused" not in brig("policy", "explain", "agent").text
-    brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [agent]\nisolation: process\n")
-    assert "refused there" in brig("policy", "explain", "p.yaml").text
     brig.who.write(brig.work / "p.yaml", "version: 1\nnet: { ask: ['a.example:443'] }\n")
     assert "needs approvals" in brig("policy", "explain", "p.yaml").text
 
@@ -214,6 +211,17 @@ def test_explain_says_where_the_host_listens(brig):
     text = brig("policy", "explain", "p.yaml").text
     for port in ("127.0.0.1:8080:8080", "127.0.0.1:8081:80", "127.0.0.1:0:80", "0.0.0.0:82:82", "[::1]:8083:83"):
         assert f"publish  {port}" in text
+
+
+def test_explain_says_what_holds_a_narrower_rule_in_the_process_tier(brig):
+    brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [agent]\nisolation: process\n")
+    said = brig("policy", "explain", "p.yaml").text
+    assert f'"{brig.work}/.brig.yaml" (read) lies inside "{brig.work}" (write): the keeper carries out' in said
+    assert "refused" not in said and "cannot be executed" not in said
+    brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [build]\nisolation: process\nfs: { secret: none }\n")
+    assert "cannot be executed" in brig("policy", "explain", "p.yaml").text
+    brig.who.write(brig.work / "p.yaml", "version: 1\nextends: [build]\nisolation: process\n")
+    assert "lies inside" not in brig("policy", "explain", "p.yaml").text
 
 
 # extends

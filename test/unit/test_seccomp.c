@@ -58,6 +58,8 @@ static struct filter_spec spec_of(unsigned int i)
 	spec.mediation = (enum mediation)(i / 4 % 4);
 	spec.record = (enum record)(RECORD_OFF + i / 16 % 4);
 	spec.has_gate = i % 7 < 3;
+	spec.carries = spec.mediation == MEDIATE_METADATA && i % 11 < 4;
+	spec.carries_reads = spec.mediation == MEDIATE_METADATA && i % 13 < 5;
 	/* Both halves, each alone, neither. */
 	spec.pass = (uint64_t)(i % 3) << 32 | (i % 5);
 	return spec;
@@ -65,6 +67,8 @@ static struct filter_spec spec_of(unsigned int i)
 
 static bool is_refused(const struct filter_spec *spec)
 {
+	if ((spec->carries || spec->carries_reads) && spec->mediation != MEDIATE_METADATA)
+		return true;
 	if (spec->sockets == SOCKETS_SHARED &&
 	    (!spec->has_gate || spec->mediation == MEDIATE_NOTHING))
 		return true;
@@ -108,6 +112,10 @@ static bool condition_holds(const struct filter_spec *spec, unsigned int conditi
 		return spec->pass != 0;
 	case WITH_GATE:
 		return spec->has_gate;
+	case WITH_CARRY:
+		return spec->carries;
+	case WITH_CARRY_READS:
+		return spec->carries_reads;
 	default:
 		fail_msg("unknown condition %u", condition);
 		return false;
