@@ -49,6 +49,11 @@ struct sockaddr_storage;
 				enum outlet_refusal refusal, const struct sockaddr_storage *address,
 				size_t len);
 
+/* What a call returns that was to return r; where r is because the caller's memory is closed, or has
+ * no address where it says, the warden is told. */
+[[nodiscard]] int shared_unread(const struct mediator *mediator, const struct seccomp_notif *notif,
+				int r);
+
 /* So that nothing but this host can be reached by it, or reach it. */
 [[nodiscard]] int shared_confine(int fd);
 

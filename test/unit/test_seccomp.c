@@ -176,6 +176,8 @@ static uint32_t reference(const struct filter_spec *spec, const struct seccomp_d
 			 verdict);
 	if (verdict == MEDIATE || verdict == TELL)
 		return SECCOMP_RET_USER_NOTIF;
+	if (verdict == PRETEND)
+		return ERRNO(0);
 	return verdict == ALLOW ? SECCOMP_RET_ALLOW : ERRNO(verdict);
 }
 
@@ -581,6 +583,11 @@ static const struct expectation expectations[] = {
 	{ "name of a thread", PLAIN, __NR_prctl, { PR_SET_NAME }, YES },
 	{ "another face", NESTED, __NR_prctl, { PR_SET_MM | HIGH_BIT }, NO },
 	{ "core scheduling", NESTED, __NR_prctl, { 62 }, NO },
+	{ "closed memory without a keeper", PLAIN, __NR_prctl, { PR_SET_DUMPABLE, 0 }, YES },
+	{ "closed memory", MEDIATED, __NR_prctl, { PR_SET_DUMPABLE, 0 }, ERRNO(0) },
+	{ "closed memory, high bit", MODES, __NR_prctl, { PR_SET_DUMPABLE | HIGH_BIT, 0 }, ERRNO(0) },
+	{ "open memory", MEDIATED, __NR_prctl, { PR_SET_DUMPABLE, 1 }, YES },
+	{ "neither", MEDIATED, __NR_prctl, { PR_SET_DUMPABLE, HIGH_BIT }, YES },
 	{ "ask personality", PLAIN, __NR_personality, { UINT32_MAX }, YES },
 	{ "no randomization", DEBUG, __NR_personality, { 0x40000 }, NO },
 	{ "read implies exec", PLAIN, __NR_personality, { 0x400000 }, NO },
