@@ -378,3 +378,44 @@ def test_an_execve_that_fails_is_another_number_for_nobody(brig, closed):
     reads = [e["exec"] for e in seen if e["action"] == "read" and e["object"] == str(closed.parent / "file")]
     assert reads == [own, own] + [last[0]] * 3, (reads, execs)
     assert len({number for number, _, _ in execs}) == len(execs)
+
+
+@pytest.mark.parametrize("what", [".", "brig", "brig/sandboxes", "brig/heads"])
+def test_the_record_under_another_name(brig, what):
+    """A tree that is shown is a bind mount of the state directory, of one above it or of one in it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    state = brig.folder / "state"
+    assert brig.run("--", "true").code == 0
+    alias = brig.who.mkdir(brig.work / "alias")
+    brig.outer = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"', state / what, alias]
+    before = {p: p.stat().st_size for p in state.rglob("*") if p.is_file()}
+    script = f"find {alias} -type f -exec cat {{}} + ; find {alias} -type f -delete; find {alias} -type d -exec touch {{}}/forged \\;"
+    done = brig.run("--allow-write", alias, "--", "sh", "-c", script)
+    assert done.out == b"" and "forged" not in [p.name for p in (state / "brig").rglob("*")], done
+    if not brig.is_container:
+        assert done.code == 125 and str(alias) in done.error, done
+    assert all(p.stat().st_size == size for p, size in before.items())
+
+
+@pytest.mark.parametrize("how", ["link", "standard input", "another descriptor"])
+def test_the_record_by_other_ways(brig, how):
+    """A symbolic link in a tree that is shown, or a directory that is open when brig starts."""
+    state = brig.folder / "state"
+    assert brig.run("--", "true").code == 0
+    os.symlink(state, brig.work / "link")
+    folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    code = """
+import os, sys
+for start in ("link", 0, int(sys.argv[1])):
+    for name in ("brig", "../state/brig", "brig/sandboxes"):
+        try: print(os.listdir(os.open(name, os.O_RDONLY, dir_fd=start) if isinstance(start, int) else f"{start}/{name}"))
+        except OSError: pass"""
+    try:
+        options = {"link": {}, "standard input": {"stdin": folder}, "another descriptor": {"pass_fds": [folder]}}[how]
+        process = brig.start("run", "--allow-write", brig.work, "--", "python3", "-c", code, str(folder), **options)
+        out, err = process.communicate(timeout=30)
+    finally:
+        os.close(folder)
+    assert out == b"", (out, err)
+    assert process.returncode == 0 or b"brig: " in err, (process.returncode, err)
