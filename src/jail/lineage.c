@@ -69,7 +69,7 @@ static struct slot *keep(struct lineage *lineage, pid_t tid, uint32_t exec)
 		close(pidfd);
 		pidfd = -EBADF;
 	}
-	*slot = (struct slot){ .tid = tid, .pidfd = MAX(pidfd, 0), .exec = exec };
+	*slot = (struct slot){ .tid = tid, .pidfd = pidfd < 0 ? 0 : pidfd, .exec = exec };
 	return slot;
 }
 

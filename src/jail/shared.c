@@ -159,8 +159,8 @@ static bool waits_for_us_alone(const struct mediator *m, const struct seccomp_no
 	uint64_t args[6];
 
 	memcpy(args, notif->data.args, sizeof(args));
-	return syscall_verdict(m->conditions & ~(unsigned int)WITH_SHARED,
-			       (uint32_t)notif->data.nr, args) == ALLOW;
+	return syscall_verdict(m->conditions & ~(unsigned int)WITH_SHARED, (uint32_t)notif->data.nr,
+			       args) == ALLOW;
 }
 
 static int answer_open(const struct mediator *m, const struct seccomp_notif *notif, int path)

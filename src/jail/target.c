@@ -22,7 +22,7 @@
 #define PIECES_MAX     (TARGET_READ_MAX / PAGE + 1)
 #define DESCENT_MAX    1024
 #define SHORT_STRING   ((size_t)128)
-#define STATUS_ENOUGH  512 /* of /proc/PID/status, for the lines that are looked at here */
+#define STATUS_ENOUGH  512  /* of /proc/PID/status, for the lines that are looked at here */
 #define STAT_ENOUGH    1536 /* of /proc/PID/stat: 52 numbers of 20 digits, and a name */
 #define PROC_PATH_SIZE 48
 

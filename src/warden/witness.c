@@ -62,8 +62,9 @@ static const struct deed *find_deed(uint32_t number)
 	return NULL;
 }
 
-static const char closed_reason[] = "the program's file can be executed and not read, so what it asks "
-				    "for cannot be read either: make the file readable";
+static const char closed_reason[] =
+	"the program's file can be executed and not read, so what it asks "
+	"for cannot be read either: make the file readable";
 
 static const char *const made_up_trees[] = { VIEW_HOME, VIEW_TMP, "/var/tmp", "/dev", "/proc" };
 
@@ -223,9 +224,9 @@ static void judge_unread(struct witness *w, const struct record_taken *t, const 
 	    : t->entry.answer == -ENAMETOOLONG ? "it is longer than any path can be"
 					       : "nothing is where the program says it is");
 	tell(w, &t->entry,
-	     is_connect                          ? TRACE_NET
+	     is_connect                        ? TRACE_NET
 	     : str_equal(deed->action, "exec") ? TRACE_EXEC
-						 : TRACE_FILE,
+					       : TRACE_FILE,
 	     &d, is_connect ? "an unknown address" : "a path that could not be read", true);
 }
 
@@ -249,8 +250,8 @@ static void judge_call(struct witness *w, const struct record_taken *t)
 	struct denial d = { .action = "syscall" };
 	unsigned int opens = name ? syscall_table[t->entry.number].opens : 0;
 	/* Those that are told are refused whatever they ask for. */
-	bool is_closed = name && t->entry.is_unread &&
-			 syscall_table[t->entry.number].rule != RULE_TELL;
+	bool is_closed =
+		name && t->entry.is_unread && syscall_table[t->entry.number].rule != RULE_TELL;
 	char object[RECORD_TEXT_MAX + 64];
 
 	snprintf(object, sizeof(object), "%s%s%s", name ? name : "an unknown call",

@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE   4096
+#define PAGE    4096
 #define TOO_BIG (8 << 20)
 
 static void say(const char *what, long r)
@@ -63,7 +63,8 @@ static long execute(const char *path)
 
 static int each(char **argv)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3])) };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)atoi(argv[3])) };
 	struct sockaddr_in *far = (struct sockaddr_in *)8;
 	int tcp = socket(AF_INET, SOCK_STREAM, 0), udp = socket(AF_INET, SOCK_DGRAM, 0);
 
@@ -88,7 +89,8 @@ static int each(char **argv)
 
 static char *pages(size_t count)
 {
-	char *at = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
 
 	return at == MAP_FAILED ? NULL : at;
 }
@@ -139,8 +141,9 @@ static void *toggle(void *unused)
 static int race(const char *path, long rounds)
 {
 	int memfd = memfd_create("name", 0);
-	char *name = ftruncate(memfd, PAGE) < 0 ? MAP_FAILED
-						: mmap(NULL, PAGE, PROT_WRITE, MAP_SHARED, memfd, 0);
+	char *name = ftruncate(memfd, PAGE) < 0
+			     ? MAP_FAILED
+			     : mmap(NULL, PAGE, PROT_WRITE, MAP_SHARED, memfd, 0);
 	pthread_t thread;
 
 	toggled = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, memfd, 0);

@@ -44,7 +44,8 @@ static struct process sleeper(void)
 		close(news[0]);
 		while (read(orders[0], &order, 1) == 1) {
 			if (order == 's' && dup2(news[1], STDOUT_FILENO) >= 0)
-				execl("/bin/sh", "sh", "-c", "sleep 1000 & printf %8d $!; wait", NULL);
+				execl("/bin/sh", "sh", "-c", "sleep 1000 & printf %8d $!; wait",
+				      NULL);
 			execl(order == 'x' ? "/bin/sleep" : "/nowhere", "sleep", "1000", NULL);
 			if (write(news[1], "failed", 6) < 0)
 				break;

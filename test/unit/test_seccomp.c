@@ -462,6 +462,8 @@ struct expectation {
 #define NAMES        SPEC(.mediation = MEDIATE_NAMES)
 #define NESTED_MODES SPEC(.mediation = MEDIATE_MODES, .extensions = 1 << EXT_NESTED)
 #define BOTH         SPEC(.mediation = MEDIATE_METADATA, .fixed_affinity = true)
+#define RECORDED     SPEC(.mediation = MEDIATE_MODES, .record = RECORD_ALL, .has_gate = true)
+#define REFUSALS     SPEC(.mediation = MEDIATE_MODES, .record = RECORD_DENIED)
 #define YES          SECCOMP_RET_ALLOW
 #define NO           ERRNO(EPERM)
 #define NOT_BUILT_IN ERRNO(ENOSYS)
@@ -579,6 +581,18 @@ static const struct expectation expectations[] = {
 	{ "open, perhaps of resolv.conf", SHARED, __NR_openat, { 0, 0, O_CLOEXEC }, ASK },
 	{ "open of a folder", SHARED, __NR_openat, { 0, 0, O_DIRECTORY }, YES },
 	{ "open to write", SHARED, __NR_openat, { 0, 0, O_RDWR }, YES },
+
+	/* What is not told of costs no more than its errno, however much is recorded. */
+	{ "refused and told", RECORDED, __NR_mount, { 0 }, ASK },
+	{ "refused and told, with less", REFUSALS, __NR_keyctl, { 0 }, ASK },
+	{ "refused without a record", RECORDED, __NR_vhangup, { 0 }, NO },
+	{ "a comparison of processes", RECORDED, __NR_kcmp, { 0 }, NO },
+	{ "another ioctl", RECORDED, __NR_ioctl, { 0, TIOCSTI }, NO },
+	{ "a ring, recorded", RECORDED, __NR_io_uring_setup, { 0 }, NOT_BUILT_IN },
+	{ "a family, recorded", RECORDED, __NR_socket, { AF_VSOCK, SOCK_STREAM, 0 }, FAMILY },
+	{ "a number of nobody's, recorded", RECORDED, 1000, { 0 }, NOT_BUILT_IN },
+	{ "an open, with refusals only", REFUSALS, __NR_openat, { 0, 0, O_RDWR }, YES },
+	{ "a look, recorded", RECORDED, __NR_newfstatat, { 0 }, YES },
 
 	{ "name of a thread", PLAIN, __NR_prctl, { PR_SET_NAME }, YES },
 	{ "another face", NESTED, __NR_prctl, { PR_SET_MM | HIGH_BIT }, NO },
