@@ -9,9 +9,9 @@
 
 #include "cli/changes.h"
 #include "cli/cli.h"
+#include "cli/hide.h"
 #include "data/schema.h"
 #include "tier/tier.h"
-#include "trace/home.h"
 #include "warden/warden.h"
 
 #define PRINTED_DENIALS 10
@@ -153,33 +153,6 @@ static int narrow_by_file(struct policy *policy, const char *path, const struct 
 	r = policy_narrow(policy, &by, err);
 	policy_done(&by);
 	return r;
-}
-
-/*
- * Where the events of sandboxes lie is nothing for a sandbox, however wide its rules are: it could
- * forge what was recorded of it. Made now, so that there is something to hide.
- */
-static int hide_state(struct policy *policy, const struct policy_env *env, struct err *err)
-{
-	bool is_needed = policy->record != RECORD_OFF;
-	const struct path_rule *rule;
-	char link[64], path[PATH_MAX];
-	ssize_t len;
-	int fd = trace_home_open(NULL, true, is_needed ? err : NULL);
-
-	/* Without a place for it there is nothing to hide; who needs one is told. */
-	if (fd < 0)
-		return is_needed ? fd : 0;
-	/* Where it really is, whatever links lead there: the rules are about that. */
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	len = readlink(link, path, sizeof(path));
-	close(fd);
-	if (len < 0 || len >= (ssize_t)sizeof(path))
-		return err_set(err, -ENAMETOOLONG, "the path of the state directory is too long");
-	path[len] = '\0';
-	if (policy_path_access(&policy->fs, path, &rule) == ACCESS_NONE)
-		return 0;
-	return policy_set_flag(policy, "deny", path, env, err);
 }
 
 static int load_policy(const struct run *run, const struct policy_env *env,

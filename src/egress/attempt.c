@@ -269,6 +269,13 @@ static int connect_stream(struct gate *gate, const struct gate_attempt *attempt,
 	return 0;
 }
 
+static int refuse_malformed(struct gate *gate, const struct gate_attempt *attempt, int error)
+{
+	gate_refuse(gate, GATE_CONNECT, attempt->pid, "a malformed address",
+		    "too short, too long, or not of the internet");
+	return error;
+}
+
 static int dispatch(struct gate *gate, const struct gate_attempt *attempt, bool *ret_taken)
 {
 	struct caller caller = { 0 };
@@ -279,12 +286,12 @@ static int dispatch(struct gate *gate, const struct gate_attempt *attempt, bool 
 	if (r < 0)
 		return r;
 	if (attempt->len < sizeof(sa_family_t) || attempt->len > sizeof(attempt->address))
-		return -EINVAL;
+		return refuse_malformed(gate, attempt, -EINVAL);
 	if (attempt->address.ss_family == AF_UNSPEC)
 		return disconnect(gate, attempt, caller.cookie);
 	r = address_from_sockaddr(&attempt->address, attempt->len, &address);
 	if (r < 0)
-		return r;
+		return refuse_malformed(gate, attempt, r);
 	if (caller.type == SOCK_DGRAM)
 		return connect_datagram(gate, attempt, &caller, &address);
 	if (caller.type != SOCK_STREAM)

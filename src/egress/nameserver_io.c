@@ -148,8 +148,11 @@ static int take_question(struct nameserver *server, struct client *client)
 	r = dns_tcp_look(client->in, client->got, &len);
 	if (r == 0 && client->got == sizeof(client->in))
 		r = -EMSGSIZE;
-	if (r <= 0)
-		return r;
+	/* No message is so short: told as the question that it is not. */
+	if (r < 0)
+		return nameserver_question(server, client->in, 0, &asker);
+	if (r == 0)
+		return 0;
 	memcpy(question, client->in + 2, len);
 	client->got -= len + 2;
 	memmove(client->in, client->in + len + 2, client->got);

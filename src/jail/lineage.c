@@ -28,34 +28,49 @@ static unsigned int slot_of(pid_t tid)
 	return (unsigned int)tid % LINEAGE_SLOTS;
 }
 
-static bool find(const struct lineage *lineage, pid_t tid, uint32_t *ret_exec)
+/* Has what was asked for happened? Whoever asked and does something else is sure that it has not. */
+static void settle(struct slot *slot, pid_t caller)
 {
-	unsigned int i = slot_of(tid);
+	uint64_t image;
 
-	if (lineage->slots[i].tid != tid || lineage->slots[i].pidfd <= 0 ||
-	    !is_alive(lineage->slots[i].pidfd))
+	if (target_image(slot->tid, &image) < 0)
+		return;
+	if (image != slot->image)
+		slot->exec = slot->asked;
+	else if (caller != slot->asker)
+		return;
+	slot->asked = 0;
+}
+
+/* The number of a thread or an ancestor of it, for one that makes a call. */
+static bool find(struct lineage *lineage, pid_t tid, pid_t caller, uint32_t *ret_exec)
+{
+	struct slot *slot = &lineage->slots[slot_of(tid)];
+
+	if (slot->tid != tid || slot->pidfd <= 0 || !is_alive(slot->pidfd))
 		return false;
-	*ret_exec = lineage->slots[i].exec;
+	if (slot->asked)
+		settle(slot, caller);
+	*ret_exec = slot->exec;
 	return true;
 }
 
 /* Where a thread cannot be held by a descriptor it is looked up each time. */
-static void keep(struct lineage *lineage, pid_t tid, uint32_t exec)
+static struct slot *keep(struct lineage *lineage, pid_t tid, uint32_t exec)
 {
-	unsigned int i = slot_of(tid);
+	struct slot *slot = &lineage->slots[slot_of(tid)];
 	int pidfd = (int)syscall(SYS_pidfd_open, tid, 0);
 
 	if (pidfd < 0)
 		pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
-	if (lineage->slots[i].pidfd > 0)
-		close(lineage->slots[i].pidfd);
+	if (slot->pidfd > 0)
+		close(slot->pidfd);
 	if (lineage->fd_end && pidfd >= lineage->fd_end) {
 		close(pidfd);
 		pidfd = -EBADF;
 	}
-	lineage->slots[i].tid = tid;
-	lineage->slots[i].pidfd = pidfd < 0 ? 0 : pidfd;
-	lineage->slots[i].exec = exec;
+	*slot = (struct slot){ .tid = tid, .pidfd = pidfd < 0 ? 0 : pidfd, .exec = exec };
+	return slot;
 }
 
 static uint32_t look_up(struct lineage *lineage, pid_t tid)
@@ -66,7 +81,7 @@ static uint32_t look_up(struct lineage *lineage, pid_t tid)
 	for (int i = 0; i < ANCESTORS_MAX && at > 1 && at != self; i++) {
 		pid_t process;
 
-		if (find(lineage, at, &exec))
+		if (find(lineage, at, tid, &exec))
 			break;
 		/* A thread is asked about by its process, a process by its parent. */
 		if (target_process(at, &process) < 0)
@@ -92,14 +107,17 @@ uint32_t lineage_of(struct lineage *lineage, pid_t tid, uint64_t now_ns)
 
 uint32_t lineage_exec(struct lineage *lineage, pid_t tid)
 {
+	struct slot *slot;
 	pid_t process;
 
 	/* What executes takes the number of its process over. */
 	if (target_process(tid, &process) < 0)
 		process = tid;
 	lineage->recent = 0;
-	keep(lineage, process, ++lineage->last);
-	if (process != tid)
-		keep(lineage, tid, lineage->last);
+	slot = keep(lineage, process, look_up(lineage, tid));
+	slot->asked = ++lineage->last;
+	slot->asker = tid;
+	if (target_image(process, &slot->image) < 0)
+		slot->asked = 0;
 	return lineage->last;
 }

@@ -334,17 +334,16 @@ static int record(const struct mediator *m, const struct seccomp_notif *notif)
 {
 	unsigned int verdict = verdict_without(m, notif, WITH_TELL | WITH_CHANGES | WITH_READS);
 	bool is_refused = verdict != ALLOW && verdict != MEDIATE;
-	int r;
+	int answer = is_refused ? -(int)verdict : RECORD_CONTINUED, r;
 
 	if (verdict == MEDIATE && !is_recorded_too(m, notif))
 		return 0;
-	if (!recorder_put(m->recorder, notif, is_refused ? -(int)verdict : RECORD_CONTINUED,
-			  m->control))
+	if (!recorder_put(m->recorder, notif, m->listener, m->control, &answer))
 		return -EPIPE;
-	if (verdict == MEDIATE)
+	if (verdict == MEDIATE && answer == RECORD_CONTINUED)
 		return 0;
-	r = is_refused ? reply_result(m->listener, notif->id, -(int)verdict)
-		       : reply_continue(m->listener, notif->id);
+	r = answer == RECORD_CONTINUED ? reply_continue(m->listener, notif->id)
+				       : reply_result(m->listener, notif->id, answer);
 	return r < 0 ? r : 1;
 }
 
@@ -352,28 +351,30 @@ static int record(const struct mediator *m, const struct seccomp_notif *notif)
 static int answer_connect(const struct mediator *m, const struct seccomp_notif *notif)
 {
 	uint32_t exec = m->recorder ? recorder_exec(m->recorder, (pid_t)notif->pid) : 0;
-	int r = outlet_offer(m->outlet, m->listener, notif, exec);
+	int r = outlet_offer(m->outlet, m->listener, notif, exec), answer = RECORD_CONTINUED;
 
 	if (r > 0)
 		return 0;
 	if (r < 0)
-		return reply_result(m->listener, notif->id, r);
-	if (m->recorder && !recorder_put(m->recorder, notif, RECORD_CONTINUED, m->control))
+		return reply_result(m->listener, notif->id, shared_unread(m, notif, r));
+	if (m->recorder && !recorder_put(m->recorder, notif, m->listener, m->control, &answer))
 		return -EPIPE;
-	return reply_continue(m->listener, notif->id);
+	return answer == RECORD_CONTINUED ? reply_continue(m->listener, notif->id)
+					  : reply_result(m->listener, notif->id, answer);
 }
 
 /* Metadata and scheduling: carried out or judged here, and told of when that is a refusal. */
 static int answer_here(const struct mediator *m, const struct seccomp_notif *notif)
 {
 	const struct call *call = find_call(notif->data.nr);
-	int r;
+	int r, answer;
 
 	if (!call)
 		return reply_result(m->listener, notif->id, -ENOSYS);
 	r = call->act ? carry_out(m, call, notif) : judge_process(m, call, notif);
+	answer = r;
 	if (m->recorder && (r == -EPERM || r == -EACCES) &&
-	    !recorder_put(m->recorder, notif, r, m->control))
+	    !recorder_put(m->recorder, notif, m->listener, m->control, &answer))
 		return -EPIPE;
 	if (r == 0 && !call->act)
 		return reply_continue(m->listener, notif->id);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "base/fd.h"
+#include "jail/mediate_reply.h"
 #include "jail/numbers.h"
 #include "jail/target.h"
 
@@ -62,19 +63,28 @@ struct copies {
 	struct record_entry entry;
 	char texts[RECORD_TEXTS][RECORD_TEXT_MAX];
 	pid_t tid;
+	int failure; /* -errno: why something could not be copied */
 };
+
+static void fail(struct copies *c, int error)
+{
+	c->entry.is_unread = true;
+	c->failure = error;
+}
 
 /* One path, and where it starts from. */
 static void copy_path(struct copies *c, const struct seccomp_notif *notif, int fd, int path,
 		      int base_at)
 {
 	char *text = c->texts[base_at + 1];
+	int r;
 
 	if (path == NONE)
 		return;
-	if (target_string(c->tid, notif->data.args[path], text, RECORD_TEXT_MAX) < 0) {
+	r = target_string(c->tid, notif->data.args[path], text, RECORD_TEXT_MAX);
+	if (r < 0) {
 		text[0] = '\0';
-		c->entry.is_unread = true;
+		fail(c, r);
 		return;
 	}
 	if (text[0] == '/')
@@ -106,9 +116,11 @@ static void copy_address(struct copies *c, const struct seccomp_notif *notif)
 	struct sockaddr_in6 six;
 	struct sockaddr_in four;
 	sa_family_t family;
+	int r = len < sizeof(family) ? -EINVAL
+				     : target_read(c->tid, notif->data.args[1], bytes, len);
 
-	if (len < sizeof(family) || target_read(c->tid, notif->data.args[1], bytes, len) < 0) {
-		c->entry.is_unread = true;
+	if (r < 0) {
+		fail(c, r);
 		return;
 	}
 	memcpy(&family, bytes, sizeof(family));
@@ -165,7 +177,27 @@ static bool is_gone(int control)
 	return poll(&fd, 1, FULL_NAP_MS) == 1 && (fd.revents & POLLHUP);
 }
 
-bool recorder_put(struct recorder *rec, const struct seccomp_notif *notif, int answer, int control)
+/* What a call gets that cannot be let through: closed memory is a refusal, the rest is a mistake. */
+static int answer_unread(int failure)
+{
+	return failure == -EPERM || failure == -ESRCH ? -EACCES : failure;
+}
+
+/* Of somebody who is gone nothing is known: his number may be another's by now. */
+static void check_copies(struct copies *c, const struct seccomp_notif *notif, int listener)
+{
+	if (reply_is_awaited(listener, notif->id)) {
+		if (c->failure && c->entry.answer == RECORD_CONTINUED)
+			c->entry.answer = answer_unread(c->failure);
+		return;
+	}
+	for (int i = 0; i < RECORD_TEXTS; i++)
+		c->texts[i][0] = '\0';
+	c->entry.is_unread = true;
+}
+
+bool recorder_put(struct recorder *rec, const struct seccomp_notif *notif, int listener,
+		  int control, int *answer)
 {
 	static struct copies c;
 	const char *texts[RECORD_TEXTS];
@@ -176,9 +208,12 @@ bool recorder_put(struct recorder *rec, const struct seccomp_notif *notif, int a
 	c.entry = (struct record_entry){ .time = now_ns(),
 					 .number = (uint32_t)notif->data.nr,
 					 .pid = (int32_t)notif->pid,
-					 .answer = answer };
+					 .answer = *answer };
+	c.failure = 0;
 	memcpy(c.entry.args, notif->data.args, sizeof(c.entry.args));
 	copy_call(rec, notif, &c);
+	check_copies(&c, notif, listener);
+	*answer = c.entry.answer;
 	for (int i = 0; i < RECORD_TEXTS; i++)
 		texts[i] = c.texts[i];
 	while (record_put(rec->ring, &c.entry, texts) == -EAGAIN) {

@@ -5,6 +5,10 @@
  * kernel decides by the mounts or by Landlock, whatever the memory holds by then. So a record says
  * what was asked for at that moment, and never lets anything through that the walls would not. A
  * call that the filter would have refused without a record is refused here, with the same errno.
+ *
+ * What cannot be copied is not let through: the call gets the errno that the kernel would give for
+ * such memory, or EACCES where the memory is closed to us (target.h). Otherwise whoever makes a page
+ * readable a moment later, or runs a program that cannot be read, would not be in the record.
  */
 #ifndef BRIG_JAIL_MEDIATE_RECORD_H
 #define BRIG_JAIL_MEDIATE_RECORD_H
@@ -21,10 +25,13 @@ struct recorder {
 	struct lineage lineage;
 };
 
-/* Puts a call into the ring. answer: what it will return, or RECORD_CONTINUED. Waits for the reader
- * when the ring is full; false when the reader is gone or too late. */
-bool recorder_put(struct recorder *recorder, const struct seccomp_notif *notif, int answer,
-		  int control);
+/*
+ * Puts a call into the ring. answer: what it will return, or RECORD_CONTINUED, which becomes an errno
+ * where the call must not go on. Waits for the reader when the ring is full; false when the reader is
+ * gone or too late.
+ */
+bool recorder_put(struct recorder *recorder, const struct seccomp_notif *notif, int listener,
+		  int control, int *answer);
 
 /* Which execve a thread comes from. */
 uint32_t recorder_exec(struct recorder *recorder, pid_t tid);

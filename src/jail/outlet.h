@@ -66,6 +66,8 @@ enum outlet_refusal {
 	OUTLET_REFUSED_CONTROL,
 	OUTLET_REFUSED_BIND,
 	OUTLET_REFUSED_LISTEN,
+	OUTLET_REFUSED_CLOSED,  /* the caller's memory */
+	OUTLET_REFUSED_ADDRESS, /* there is none where the caller says */
 	OUTLET_REFUSAL_COUNT,
 };
 
@@ -78,7 +80,7 @@ struct outlet_message {
 	uint64_t id;
 	int32_t kind, pid;
 	uint32_t exec, len;
-	uint32_t refusal;
+	uint32_t refusal, number; /* of the call that was refused */
 	unsigned char address[OUTLET_ADDRESS_MAX];
 };
 

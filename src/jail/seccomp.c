@@ -58,6 +58,8 @@ static uint32_t verdict_ret(unsigned int verdict)
 {
 	if (verdict == MEDIATE || verdict == TELL)
 		return SECCOMP_RET_USER_NOTIF;
+	if (verdict == PRETEND)
+		return SECCOMP_RET_ERRNO;
 	return verdict == ALLOW ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | verdict;
 }
 

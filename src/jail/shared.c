@@ -40,7 +40,8 @@ int shared_refuse(const struct mediator *m, const struct seccomp_notif *notif,
 {
 	struct outlet_message message = { .kind = OUTLET_REFUSED,
 					  .pid = (int32_t)notif->pid,
-					  .refusal = refusal };
+					  .refusal = refusal,
+					  .number = (uint32_t)notif->data.nr };
 
 	if (m->recorder)
 		message.exec = recorder_exec(m->recorder, (pid_t)notif->pid);
@@ -50,6 +51,15 @@ int shared_refuse(const struct mediator *m, const struct seccomp_notif *notif,
 	}
 	outlet_tell(m->outlet, &message);
 	return -EACCES;
+}
+
+int shared_unread(const struct mediator *m, const struct seccomp_notif *notif, int r)
+{
+	if (r == -EPERM && target_is_closed((pid_t)notif->pid))
+		return shared_refuse(m, notif, OUTLET_REFUSED_CLOSED, NULL, 0);
+	if (r == -EFAULT || (r == -EINVAL && notif->data.nr == __NR_connect))
+		(void)!shared_refuse(m, notif, OUTLET_REFUSED_ADDRESS, NULL, 0);
+	return r;
 }
 
 static bool is_harmless4(const struct sockaddr_in *name)
@@ -145,35 +155,37 @@ static bool is_resolv_conf(const struct seccomp_notif *notif, uint64_t path)
 	       str_equal(text, OUTLET_RESOLV_CONF);
 }
 
-/* Whether an open is also recorded, or carried out. */
-static bool waits_anyway(const struct mediator *m, const struct seccomp_notif *notif)
+/* Whether the filter lets an open wait because it might be of resolv.conf alone, not to be recorded or
+ * carried out. */
+static bool waits_for_us_alone(const struct mediator *m, const struct seccomp_notif *notif)
 {
 	uint64_t args[6];
 
 	memcpy(args, notif->data.args, sizeof(args));
 	return syscall_verdict(m->conditions & ~(unsigned int)WITH_SHARED, (uint32_t)notif->data.nr,
-			       args) == MEDIATE;
+			       args) == ALLOW;
 }
 
 static int answer_open(const struct mediator *m, const struct seccomp_notif *notif, int path)
 {
 	unsigned int flags = (unsigned int)notif->data.args[path + 1];
 	_cleanup_close_ int fd = -EBADF;
-	int r;
+	int r, answer = RECORD_CONTINUED;
 
 	if (is_resolv_conf(notif, notif->data.args[path]) &&
 	    !(flags & (O_ACCMODE | O_CREAT | O_DIRECTORY | O_PATH)))
 		fd = make_resolv_conf();
 	if (fd >= 0) {
+		/* Whatever the memory says by now, this is the file that it gets. */
 		if (m->recorder && (m->conditions & WITH_READS) &&
-		    !recorder_put(m->recorder, notif, RECORD_CONTINUED, m->control))
+		    !recorder_put(m->recorder, notif, m->listener, m->control, &answer))
 			return -EPIPE;
 		r = reply_descriptor(m->listener, notif->id, fd, flags & O_CLOEXEC);
 		if (r == -EMFILE)
 			r = reply_result(m->listener, notif->id, r);
 		return r < 0 ? r : 1;
 	}
-	if (waits_anyway(m, notif))
+	if (!waits_for_us_alone(m, notif))
 		return 0;
 	r = reply_continue(m->listener, notif->id);
 	return r < 0 ? r : 1;
@@ -201,7 +213,7 @@ int shared_answer(const struct mediator *m, const struct seccomp_notif *notif)
 	for (size_t i = 0; i < ARRAY_SIZE(shared_calls); i++) {
 		if (shared_calls[i].number != notif->data.nr)
 			continue;
-		r = shared_calls[i].carry_out(m, notif);
+		r = shared_unread(m, notif, shared_calls[i].carry_out(m, notif));
 		if (r != -EINPROGRESS)
 			r = reply_result(m->listener, notif->id, r);
 		return r < 0 && r != -EINPROGRESS ? r : 1;

@@ -61,6 +61,11 @@ bool shared_turn_to_published(const struct mediator *mediator, int fd, int domai
 				enum outlet_refusal refusal, const struct sockaddr_storage *address,
 				size_t len);
 
+/* What a call returns that was to return r; where r is because the caller's memory is closed, or has
+ * no address where it says, the warden is told. */
+[[nodiscard]] int shared_unread(const struct mediator *mediator, const struct seccomp_notif *notif,
+				int r);
+
 /* So that nothing but this host can be reached by it, or reach it. */
 [[nodiscard]] int shared_confine(int fd);
 

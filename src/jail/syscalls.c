@@ -386,10 +386,17 @@ static const struct arg_clause io_priority_clauses[] = {
 	{ WITH_METADATA, EPERM, { ARG(0, IOPRIO_OF_GROUP, IOPRIO_OF_USER) } },
 };
 
-/* PR_SET_MM can make a process look like another program; core scheduling cookies are how an
- * operator keeps tenants off each other's hyperthreads. What the others change is the caller's. */
+/*
+ * PR_SET_MM can make a process look like another program; core scheduling cookies are how an
+ * operator keeps tenants off each other's hyperthreads. What the others change is the caller's.
+ *
+ * A program that is not dumpable closes its memory to the keeper too, and none of its calls could
+ * be answered. Those that ask for it (agents with keys) want to be safe from their neighbours, and
+ * give up when they are refused; inside a sandbox all neighbours are one.
+ */
 static const struct arg_clause prctl_clauses[] = {
 	{ 0, EPERM, { ARG(0, PR_SET_MM, PR_SCHED_CORE_OPTION) } },
+	{ WITH_MODES, PRETEND, { ARG(0, PR_SET_DUMPABLE), ARG(1, 0), HIGH_HALF_ZERO(1) } },
 };
 
 /* Plain, 32-bit execution domain, either with an old version number, and the question. */

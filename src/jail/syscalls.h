@@ -25,6 +25,7 @@
 #define ALLOW   0
 #define MEDIATE 255 /* the keeper answers (mediate.h) */
 #define TELL    254 /* the keeper records it (record.h), and refuses it as the rest of the rule says */
+#define PRETEND 253 /* the caller is told that it succeeded, and nothing happens */
 
 /* What a spec can say, as bits. The extensions come first, with the bits they have in the spec. */
 enum condition {
@@ -60,7 +61,7 @@ struct arg_test {
 
 struct arg_clause {
 	uint32_t when;                       /* conditions that must all hold, or 0 for always */
-	uint8_t verdict;                     /* ALLOW, MEDIATE, TELL or an errno */
+	uint8_t verdict;                     /* ALLOW, MEDIATE, TELL, PRETEND or an errno */
 	struct arg_test tests[CLAUSE_TESTS]; /* none: whatever the arguments */
 };
 

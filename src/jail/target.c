@@ -22,7 +22,8 @@
 #define PIECES_MAX     (TARGET_READ_MAX / PAGE + 1)
 #define DESCENT_MAX    1024
 #define SHORT_STRING   ((size_t)128)
-#define STATUS_ENOUGH  512 /* of /proc/PID/status, for the lines that are looked at here */
+#define STATUS_ENOUGH  512  /* of /proc/PID/status, for the lines that are looked at here */
+#define STAT_ENOUGH    1536 /* of /proc/PID/stat: 52 numbers of 20 digits, and a name */
 #define PROC_PATH_SIZE 48
 
 /* The number of bytes that could be read before the first that could not, at least one. */
@@ -49,6 +50,14 @@ int target_read(pid_t tid, uint64_t address, void *data, size_t len)
 	int n = len == 0 ? 0 : len > TARGET_READ_MAX ? -E2BIG : read_some(tid, address, data, len);
 
 	return n < 0 ? n : (size_t)n == len ? 0 : -EFAULT;
+}
+
+/* Asked for a byte that nobody has: only whether we may ask is of interest. */
+bool target_is_closed(pid_t tid)
+{
+	char byte;
+
+	return read_some(tid, 0, &byte, sizeof(byte)) == -EPERM;
 }
 
 int target_write(pid_t tid, uint64_t address, const void *data, size_t len)
@@ -188,24 +197,59 @@ int target_umask(pid_t tid, mode_t *ret_mask)
 	return r;
 }
 
-int target_terminal(pid_t tid, dev_t *ret_terminal)
+/* /proc/PID/stat behind the name, which may hold anything, a parenthesis as well; nothing behind it
+ * does. */
+static int read_stat(pid_t tid, char *text, size_t size, const char **ret_rest)
 {
-	char path[PROC_PATH_SIZE], text[STATUS_ENOUGH];
-	const char *behind_name;
-	unsigned int number;
+	char path[PROC_PATH_SIZE];
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	r = file_read_at(AT_FDCWD, path, text, sizeof(text));
+	r = file_read_at(AT_FDCWD, path, text, size);
 	if (r < 0)
 		return r == -ENOENT ? -ESRCH : r;
-	/* The name may hold anything, a parenthesis as well; nothing behind it does. */
-	behind_name = strrchr(text, ')');
-	if (!behind_name || sscanf(behind_name, ") %*c %*d %*d %*d %u", &number) != 1)
+	*ret_rest = strrchr(text, ')');
+	return *ret_rest ? 0 : -ESRCH;
+}
+
+int target_terminal(pid_t tid, dev_t *ret_terminal)
+{
+	char text[STAT_ENOUGH];
+	const char *behind_name;
+	unsigned int number;
+	int r = read_stat(tid, text, sizeof(text), &behind_name);
+
+	if (r < 0)
+		return r;
+	if (sscanf(behind_name, ") %*c %*d %*d %*d %u", &number) != 1)
 		return -ESRCH;
 	if (number == 0)
 		return -ENXIO;
 	*ret_terminal = makedev(number >> 8 & 0xfff, (number & 0xff) | (number >> 12 & 0xfff00));
+	return 0;
+}
+
+/* Fields of /proc/PID/stat, as proc(5) counts them, that say where things are in memory. */
+static bool is_place(int field)
+{
+	return field == 26 || field == 28 || (field >= 45 && field <= 51);
+}
+
+int target_image(pid_t pid, uint64_t *ret_image)
+{
+	char text[STAT_ENOUGH];
+	const char *at;
+	uint64_t image = 0;
+	int r = read_stat(pid, text, sizeof(text), &at);
+
+	if (r < 0)
+		return r;
+	for (int field = 3; (at = strchr(at, ' ')); field++)
+		if (is_place(field))
+			image = image * 31 + strtoull(++at, NULL, 10);
+		else
+			at++;
+	*ret_image = image;
 	return 0;
 }
 

@@ -7,8 +7,9 @@
  * acts on any of it.
  *
  * All of it works without privilege because the keeper is an ancestor of the thread (Yama) and
- * stands in an outer Landlock domain. A thread that made itself undumpable, or runs a program that
- * cannot be read, is out of reach: -EPERM, and its call fails.
+ * stands in an outer Landlock domain. A thread that runs a program which its user may execute and
+ * not read is out of reach, as the kernel makes it undumpable: -EPERM, and its call fails. (To ask
+ * for that by prctl() has no effect, says the filter.)
  */
 #ifndef BRIG_JAIL_TARGET_H
 #define BRIG_JAIL_TARGET_H
@@ -22,6 +23,9 @@
 
 /* All of len bytes (at most TARGET_READ_MAX), or -EFAULT. */
 [[nodiscard]] int target_read(pid_t tid, uint64_t address, void *data, size_t len);
+
+/* Whether its memory, descriptors and directories are closed to us. */
+bool target_is_closed(pid_t tid);
 
 /* Writes into it what a call returns by a pointer; only where the thread itself could. */
 [[nodiscard]] int target_write(pid_t tid, uint64_t address, const void *data, size_t len);
@@ -44,6 +48,10 @@
 [[nodiscard]] int target_process(pid_t tid, pid_t *ret_pid);
 
 [[nodiscard]] int target_parent(pid_t pid, pid_t *ret_parent);
+
+/* A number that is another one after an execve: made of where the kernel put things in its memory,
+ * which it chooses anew each time. */
+[[nodiscard]] int target_image(pid_t pid, uint64_t *ret_image);
 
 /* The path of its working directory (AT_FDCWD) or of what a descriptor is open on. */
 [[nodiscard]] int target_place(pid_t tid, int fd, char *text, size_t size);

@@ -212,8 +212,7 @@ static void on_refused(const struct door *door, const struct outlet_message *mes
 	    address_from_sockaddr(message->address, message->len, &address) == 0)
 		address_at_text(&address, text);
 	if (message->refusal < OUTLET_REFUSAL_COUNT)
-		witness_refused(door->witness, (enum outlet_refusal)message->refusal, text,
-				message->pid, message->exec);
+		witness_refused(door->witness, message, text);
 }
 
 static void on_message(struct door *door, const struct outlet_message *message,

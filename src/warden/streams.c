@@ -73,6 +73,14 @@ static bool is_anonymous_pipe(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
+/* Whoever holds one can go up from there, past every mount. */
+static bool is_directory(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static int protect_input(struct err *err)
 {
 	struct stat st;
@@ -122,6 +130,10 @@ int streams_open(const struct streams_request *request, struct terminal *termina
 			       "standard input is a network or datagram socket, which would be a "
 			       "way out of the "
 			       "sandbox: pipe it in (cat | brig run ...)");
+	if (is_directory(0) || is_directory(1) || is_directory(2))
+		return err_set(err, -EISDIR,
+			       "standard input, output or error is a directory, which would be a "
+			       "way out of the sandbox: use a file, or </dev/null");
 	r = protect_input(err);
 	if (r < 0)
 		return r;

@@ -1,5 +1,6 @@
 #include "warden/witness.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,10 @@ static const struct deed *find_deed(uint32_t number)
 			return &deeds[i];
 	return NULL;
 }
+
+static const char closed_reason[] =
+	"the program's file can be executed and not read, so what it asks "
+	"for cannot be read either: make the file readable";
 
 static const char *const made_up_trees[] = { VIEW_HOME, VIEW_TMP, "/var/tmp", "/dev", "/proc" };
 
@@ -214,6 +219,20 @@ static bool judge_more(const struct witness *w, const struct deed *deed, const c
 	return true;
 }
 
+static bool open_changes(const struct record_taken *t, const struct deed *deed)
+{
+	unsigned int flags = (unsigned int)t->entry.args[deed->flags];
+
+	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
+}
+
+static const char *path_action(const struct record_taken *t, const struct deed *deed)
+{
+	if (deed->wish != WISH_OPEN)
+		return deed->action;
+	return open_changes(t, deed) ? "write" : "read";
+}
+
 /* A path and what is to be done with it. */
 static void judge_path(struct witness *w, const struct record_taken *t, const struct deed *deed,
 		       int base, bool changes)
@@ -224,10 +243,7 @@ static void judge_path(struct witness *w, const struct record_taken *t, const st
 	char absolute[RECORD_TEXT_MAX * 2];
 	bool is_denied = false;
 
-	put(d.action, sizeof(d.action),
-	    deed->wish != WISH_OPEN ? deed->action
-	    : changes               ? "write"
-				    : "read");
+	put(d.action, sizeof(d.action), path_action(t, deed));
 	if (path_resolve(t->texts[base], path, absolute, sizeof(absolute)))
 		is_denied = is_refused(w, absolute, changes, &rule);
 	else
@@ -262,6 +278,24 @@ static void judge_connect(struct witness *w, const struct record_taken *t)
 	tell(w, &t->entry, TRACE_NET, &d, address[0] ? address : "an unknown address", is_denied);
 }
 
+/* What could not be copied was not let through, whatever the policy would have said. */
+static void judge_unread(struct witness *w, const struct record_taken *t, const struct deed *deed)
+{
+	bool is_connect = deed->wish == WISH_CONNECT;
+	struct denial d = { 0 };
+
+	put(d.action, sizeof(d.action), path_action(t, deed));
+	put(d.reason, sizeof(d.reason),
+	    t->entry.answer == -EACCES         ? closed_reason
+	    : t->entry.answer == -ENAMETOOLONG ? "it is longer than any path can be"
+					       : "nothing is where the program says it is");
+	tell(w, &t->entry,
+	     is_connect                        ? TRACE_NET
+	     : str_equal(deed->action, "exec") ? TRACE_EXEC
+					       : TRACE_FILE,
+	     &d, is_connect ? "an unknown address" : "a path that could not be read", true);
+}
+
 static void judge_socket(struct witness *w, const struct record_taken *t)
 {
 	struct denial d = { .action = "socket" };
@@ -281,25 +315,22 @@ static void judge_call(struct witness *w, const struct record_taken *t)
 	const char *name = syscall_name(t->entry.number);
 	struct denial d = { .action = "syscall" };
 	unsigned int opens = name ? syscall_table[t->entry.number].opens : 0;
+	/* Those that are told are refused whatever they ask for. */
+	bool is_closed =
+		name && t->entry.is_unread && syscall_table[t->entry.number].rule != RULE_TELL;
 	char object[RECORD_TEXT_MAX + 64];
 
 	snprintf(object, sizeof(object), "%s%s%s", name ? name : "an unknown call",
 		 t->texts[RECORD_PATH][0] ? " " : "", t->texts[RECORD_PATH]);
 	put(d.reason, sizeof(d.reason),
-	    opens ? "the system call filter refuses it where the policy does not allow it"
-		  : "the system call filter refuses it in every sandbox");
+	    is_closed ? closed_reason
+	    : opens   ? "the system call filter refuses it where the policy does not allow it"
+		      : "the system call filter refuses it in every sandbox");
 	if (opens & WITH_DEBUG)
 		snprintf(d.allow_with, sizeof(d.allow_with), "--allow debug");
 	if (opens & WITH_NESTED)
 		snprintf(d.allow_with, sizeof(d.allow_with), "--allow nested");
 	tell(w, &t->entry, TRACE_SYSCALL, &d, object, true);
-}
-
-static bool open_changes(const struct record_taken *t, const struct deed *deed)
-{
-	unsigned int flags = (unsigned int)t->entry.args[deed->flags];
-
-	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
 }
 
 /* By the path where there is one and the policy closes it; else it is the kind of change. */
@@ -323,6 +354,10 @@ void witness_take(struct witness *w, const struct record_taken *t)
 
 	if (!deed) {
 		judge_call(w, t);
+		return;
+	}
+	if (t->entry.is_unread && t->entry.answer != RECORD_CONTINUED) {
+		judge_unread(w, t, deed);
 		return;
 	}
 	switch (deed->wish) {
@@ -409,8 +444,7 @@ void witness_offer(struct denial *d, const char *flag, const char *path)
 	put(d->allow_with, sizeof(d->allow_with), printable);
 }
 
-void witness_refused(struct witness *w, enum outlet_refusal refusal, const char *object, pid_t pid,
-		     uint32_t exec)
+void witness_refused(struct witness *w, const struct outlet_message *message, const char *object)
 {
 	static const struct {
 		const char *action, *object, *reason;
@@ -426,11 +460,22 @@ void witness_refused(struct witness *w, enum outlet_refusal refusal, const char 
 		[OUTLET_REFUSED_LISTEN] = { "listen", "a port",
 					    "the process tier has no network of its own: others on "
 					    "this host could connect where nothing is published" },
+		/* Any call of the network: by its name. */
+		[OUTLET_REFUSED_CLOSED] = { NULL, "an unknown address", closed_reason },
+		[OUTLET_REFUSED_ADDRESS] = { NULL, "an unknown address",
+					     "no address is where the program says it is" },
 	};
-	const struct record_entry entry = { .exec = exec, .parent = exec, .pid = pid };
+	const struct record_entry entry = { .exec = message->exec,
+					    .parent = message->exec,
+					    .pid = message->pid };
+	const unsigned int refusal = message->refusal;
+	const char *name = syscall_name(message->number);
 	struct denial d = { 0 };
 
-	put(d.action, sizeof(d.action), words[refusal].action);
+	put(d.action, sizeof(d.action),
+	    words[refusal].action ? words[refusal].action
+	    : name                ? name
+				  : "syscall");
 	put(d.reason, sizeof(d.reason), words[refusal].reason);
 	if (refusal == OUTLET_REFUSED_BIND || refusal == OUTLET_REFUSED_LISTEN)
 		put(d.allow_with, sizeof(d.allow_with), "--isolation container");

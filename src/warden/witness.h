@@ -42,8 +42,8 @@ void witness_gate(struct witness *witness, const struct gate_event *event, uint3
 void witness_offer(struct denial *denial, const char *flag, const char *path);
 
 /* What the keeper refused on a network that is shared. object: the address, "" where none was said. */
-void witness_refused(struct witness *witness, enum outlet_refusal refusal, const char *object,
-		     pid_t pid, uint32_t exec);
+void witness_refused(struct witness *witness, const struct outlet_message *message,
+		     const char *object);
 
 /*
  * Somebody outside came to a published port ("127.0.0.1:8080:80"). reason: why nobody inside was

@@ -144,8 +144,8 @@ def helper(exe):
             pytest.skip("needs a C compiler to build its helper")
         if name not in built:
             target = exe.parent / name
-            subprocess.run([compiler, "-O1", "-Wall", "-Wextra", "-o", target, Path(__file__).parent / f"{name}.c"],
-                           check=True)
+            subprocess.run([compiler, "-O1", "-Wall", "-Wextra", "-static", "-o", target,
+                            Path(__file__).parent / f"{name}.c"], check=True)
             target.chmod(0o755)
             built[name] = target
         return built[name]

@@ -285,6 +285,11 @@ def is_empty_cgroup(path):
         return False
 
 
+def rounds(brig):
+    """Of a race; in each, every call is made once. Fewer with sanitizers, which are slow."""
+    return os.environ.get("BRIG_TEST_ROUNDS", "5000" if brig.version["test_build"] else "10000")
+
+
 def wait_until(question, what, timeout=HANG):
     """Asks until the answer is true. The time is a guard against hanging, not a promise."""
     end = time.monotonic() + timeout

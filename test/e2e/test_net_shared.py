@@ -1,9 +1,9 @@
 """The gate where the sandbox has the host's own network: every way to send, bind and listen, and races between them."""
 
 import json
-import os
 import shutil
 
+import harness
 import pytest
 
 from test_net import internet, net, world  # noqa: F401
@@ -11,7 +11,6 @@ from test_net import internet, net, world  # noqa: F401
 pytestmark = pytest.mark.tier("process")
 
 SINK = "93.184.216.35"
-ROUNDS = os.environ.get("BRIG_TEST_ROUNDS", "4000")
 
 
 def senders(net, helper, rules, *words, **options):
@@ -59,12 +58,13 @@ def test_every_refusal_is_told(net, helper):
     assert {d["action"] for d in off["denials"]} >= {"datagram", "connect", "bind", "listen"}
 
 
+@pytest.mark.tier("process", "container")
 @pytest.mark.parametrize("rules", [["good.test:80"], [f"{SINK}/32:80 raw"]])
 def test_races_end_where_they_were_judged(net, helper, rules):
     """One thread rewrites address and message, one exchanges the socket; each call is made thousands of times."""
-    done = senders(net, helper, rules, "race", ROUNDS, SINK, timeout=500)
+    done = senders(net, helper, rules, "race", harness.rounds(net.brig), SINK, timeout=500)
     assert done.code == 0 and done.text.startswith("sent "), done
-    assert all(int(count) > 0 for count in done.text.split()[1:4]), done
+    assert net.brig.is_container or all(int(count) > 0 for count in done.text.split()[1:4]), done
     assert net.reached() <= {(SINK, "80")}, done
     if "raw" not in rules[0]:
         assert net.reached() == set()

@@ -281,3 +281,141 @@ def test_a_dead_file_server_does_not_stop_the_clock(brig):
     if done.code == 77:
         pytest.skip("needs to mount a FUSE file system")
     assert done.code == 124 and "refused: read /srv/secret" in done.error, done
+
+
+def answers(text):
+    """What closed.c said: the errno of each call."""
+    return {name: os.strerror(int(number)) if int(number) else "" for name, number in (line.rsplit(" ", 1) for line in text.splitlines())}
+
+
+@pytest.fixture
+def closed(brig, helper):
+    """A copy of closed.c's program in a folder that the sandbox may write, with a file to ask for."""
+    folder = brig.who.mkdir(brig.work / "out", 0o777)
+    brig.who.write(folder / "file", "x", 0o666)
+    brig.who.write(folder / "relative", "x", 0o666)
+    return brig.who.write(folder / "closed", helper("closed").read_bytes(), 0o755)
+
+
+def ask(brig, closed, how, *options, **more):
+    folder = closed.parent
+    return brig.json("--allow-write", folder, *options, "--", closed, how, folder / "file", folder / "other", "127.0.0.1", "9", cwd=folder, **more)
+
+
+CLOSED = "Permission denied"
+
+
+@pytest.mark.parametrize("record", ["all", "writes", "denied", "off"])
+@pytest.mark.parametrize("net", [False, True])
+def test_who_asks_for_closed_memory_is_seen_all_the_same(brig, closed, record, net):
+    """prctl(PR_SET_DUMPABLE, 0) succeeds and changes nothing: what is done then is the same, and told the same."""
+    options = ["--record", record, *(["--allow-net", "example.com:443"] if net else [])]
+    plain = ask(brig, closed, "try", *options)
+    (closed.parent / "other").rmdir()
+    asked = ask(brig, closed, "ask", *options)
+    said = answers(asked["stdout"])
+    assert said.pop("prctl") == "" and said == answers(plain["stdout"])
+    assert said["read"] == said["exec"] == said["relative"] == ""
+    assert sorted((d["action"], d["object"]) for d in asked["denials"]) == sorted((d["action"], d["object"]) for d in plain["denials"])
+    assert not [d for d in asked["denials"] if "could not be read" in d["object"]]
+
+
+@pytest.mark.parametrize("record", ["all", "writes"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_program_that_cannot_be_read_does_nothing_unseen(brig, closed, record, first):
+    """Its memory is closed, for the keeper as well: what it asks for cannot be told, so it is not let through."""
+    closed.chmod(0o111)
+    options = ["--record", record, "--allow-write", closed.parent, "--allow-net", "example.com:443", "--"]
+    words = [str(w) for w in (closed, "try", closed.parent / "file", closed.parent / "other", "127.0.0.1", "9")]
+    result = brig.json(*options, *(words if first else ["sh", "-c", '"$@"; true', "-", *words]), cwd=closed.parent)
+    said = answers(result["stdout"])
+    seen = {d["action"]: d for d in result["denials"] if "can be executed and not read" in d["reason"]}
+    refused = {"write", "mkdir", "rename", "exec", "connect"} | ({"read"} if record == "all" else set())
+    assert {name for name, error in said.items() if error == CLOSED} >= refused, said
+    assert said["chmod"] in (CLOSED, "Operation not permitted")
+    assert refused <= set(seen), result["denials"]
+    assert sorted(p.name for p in closed.parent.iterdir()) == ["closed", "file", "relative"]
+    told = [e for e in events(brig) if e["verdict"] == "deny" and "can be executed and not read" in e["reason"]]
+    assert {e["action"] for e in told} >= refused
+    if not brig.is_container:
+        assert said["send"] == CLOSED and "sendto" in seen
+
+
+def test_names_in_odd_places_of_memory(brig, closed):
+    """Each is told as it was asked for, or answered as the kernel would and told as that."""
+    result = brig.json("--allow-write", closed.parent, "--", closed, "places", closed.parent / "file")
+    said = answers(result["stdout"])
+    bad, long = "Bad address", "File name too long"
+    assert said == {"before a hole": "", "across": "", "without an end": bad, "in the hole": bad, "too long": long, "closed page": bad, "opened page": "",
+                    "nowhere": bad, "kernel": bad, "mkdir": bad, "rename": bad, "exec": bad}
+    seen = events(brig)
+    reads = [e for e in seen if e["action"] == "read"]
+    assert len([e for e in reads if e["object"] == str(closed.parent / "file") and e["verdict"] == "allow"]) == 3
+    unread = [e for e in seen if e["object"] == "a path that could not be read"]
+    assert {e["verdict"] for e in unread} == {"deny"} and sum(e.get("count", 1) for e in unread if e["action"] == "read") == 6
+    assert {e["action"] for e in unread} == {"read", "mkdir", "rename", "exec"}
+
+
+def test_a_page_that_comes_and_goes(brig, closed):
+    """Nothing is made whose name could not be read."""
+    assert brig.run("--allow-write", closed.parent, "--", closed, "toggle", closed.parent / "made", "4000", timeout=60).code == 0
+    seen = events(brig)
+    assert not [e for e in seen if e.get("dropped")]
+    made = {str(p) for p in closed.parent.glob("made*")}
+    told = {e["object"] for e in seen if e["action"] == "write"}
+    assert made and not made - told, (len(made), len(made - told))
+    assert [e for e in seen if e["object"] == "a path that could not be read"]
+
+
+def test_an_execve_that_fails_is_another_number_for_nobody(brig, closed):
+    """The program goes on as what it was, and so do its children; what it becomes at last is the next."""
+    brig.json("--allow-write", closed.parent, "--", "sh", "-c", f"{closed} fail {closed.parent}/file; true")
+    seen = events(brig)
+    execs = [(e["exec"], e["parent"], e["object"]) for e in seen if e["kind"] == "exec"]
+    own = next(number for number, _, name in execs if name == str(closed))
+    tried = [(number, parent) for number, parent, name in execs if name in ("/nowhere/missing", "/dev", "/bin/true", "/nowhere/thread")]
+    last = next((number, parent) for number, parent, name in execs if name == "/proc/self/exe")
+    assert len(tried) == 5 and {parent for _, parent in tried} == {own} and last[1] == own, execs
+    reads = [e["exec"] for e in seen if e["action"] == "read" and e["object"] == str(closed.parent / "file")]
+    assert reads == [own, own] + [last[0]] * 3, (reads, execs)
+    assert len({number for number, _, _ in execs}) == len(execs)
+
+
+@pytest.mark.parametrize("what", [".", "brig", "brig/sandboxes", "brig/heads"])
+def test_the_record_under_another_name(brig, what):
+    """A tree that is shown is a bind mount of the state directory, of one above it or of one in it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    state = brig.folder / "state"
+    assert brig.run("--", "true").code == 0
+    alias = brig.who.mkdir(brig.work / "alias")
+    brig.outer = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1"; shift; exec "$@"', state / what, alias]
+    before = {p: p.stat().st_size for p in state.rglob("*") if p.is_file()}
+    script = f"find {alias} -type f -exec cat {{}} + ; find {alias} -type f -delete; find {alias} -type d -exec touch {{}}/forged \\;"
+    done = brig.run("--allow-write", alias, "--", "sh", "-c", script)
+    assert done.out == b"" and "forged" not in [p.name for p in (state / "brig").rglob("*")], done
+    if not brig.is_container:
+        assert done.code == 125 and str(alias) in done.error, done
+    assert all(p.stat().st_size == size for p, size in before.items())
+
+
+@pytest.mark.parametrize("how", ["link", "standard input", "another descriptor"])
+def test_the_record_by_other_ways(brig, how):
+    """A symbolic link in a tree that is shown, or a directory that is open when brig starts."""
+    state = brig.folder / "state"
+    assert brig.run("--", "true").code == 0
+    os.symlink(state, brig.work / "link")
+    folder = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    code = """
+import os, sys
+for start in ("link", 9, int(sys.argv[1])):
+    for name in (".", "..", "brig", "../state/brig", "brig/sandboxes", "../../../../../etc/shadow"):
+        try: print(os.listdir(os.open(name, os.O_RDONLY, dir_fd=start) if isinstance(start, int) else f"{start}/{name}"))
+        except OSError: pass"""
+    try:
+        options = {"link": {}, "standard input": {"stdin": folder}, "another descriptor": {"pass_fds": [folder]}}[how]
+        process = brig.start("run", "--allow-write", brig.work, "--", "sh", "-c", 'exec 9<&0 </dev/null; exec python3 -c "$@"', "-", code, str(folder), **options)
+        out, err = process.communicate(timeout=30)
+    finally:
+        os.close(folder)
+    assert out == b"" and process.returncode == (125 if how == "standard input" else 0), (process.returncode, out, err)

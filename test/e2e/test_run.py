@@ -241,3 +241,21 @@ def test_secrets_of_a_home_are_hidden_also_when_the_variable_is_wrong(brig, home
     done = brig.run("--", "sh", "-c", "ls -A .ssh .aws .gnupg .docker .kube .config/gh; cat .netrc .npmrc .git-credentials .bash_history",
                     cwd=own, env={"HOME": home})
     assert all(line.endswith(":") or not line for line in done.text.splitlines()), "something of a hidden folder was shown"
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("options", [[], ["--allow", "nested"]])
+def test_a_directory_is_no_standard_descriptor(brig, number, options):
+    """From an open directory one can go up, whatever is mounted where: with mounts alone nothing else is in the way."""
+    if options and not brig.is_container:
+        pytest.skip("the process tier has nothing nested")
+    with open(brig.work / "said", "wb+") as said:
+        folder = os.open(brig.work, os.O_RDONLY | os.O_DIRECTORY)
+        streams = [subprocess.DEVNULL, said, said]
+        streams[number] = folder
+        process = brig.start("run", *options, "--", "sh", "-c", f"cat /proc/self/fd/{number}/../../../../etc/login.defs > found; true",
+                             stdin=streams[0], stdout=streams[1], stderr=streams[2])
+        assert process.wait(timeout=30) == 125
+        os.close(folder)
+        said.seek(0)
+        assert number == 2 or b"is a directory" in said.read()

@@ -450,6 +450,57 @@ print("done")"""))
     assert result.out.strip() == "done"
     assert result.queries == {"good.test"}
     assert result.reached() == set()
+    # The one over TCP, and those that are no datagrams to ask a question with.
+    assert len([event for event in result.denied("resolve") if event[2] == "a malformed question"]) >= 6, result.events
+
+
+@pytest.mark.parametrize("port, head", [
+    (80, b"GET / HTTP/1.1\r\nHost: good.test\r\nHost: other.test\r\n\r\n"),
+    (80, b"GET / HTTP/1.1\r\n Host: good.test\r\n\r\n"),
+    (80, b"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff"),
+    (443, b"\x16\x03\x01\x00\x05\x01\xff\xff\xff\xff"),
+    (443, b"\x16\x03\x01\x00\x00"),
+])
+def test_malformed_first_bytes_are_told(gate, port, head):
+    result = ok(gate.python([f"good.test:{port}"], f"""
+import socket
+s = socket.create_connection(("good.test", {port}))
+try:
+    s.sendall({head!r})
+    s.shutdown(socket.SHUT_WR)
+    print(s.recv(1))
+except OSError as e:
+    print("reset")""", options=["first_ms=2000"]))
+    assert result.out.strip() == "reset"
+    assert len(result.denied("first bytes")) == 1
+    assert [event for event in result.events if event[0] == "close"][0][5] == "0"
+
+
+def test_malformed_addresses_are_told(gate):
+    result = ok(gate.python([HTTP], """
+import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+for family, address, length in ((2, b"\\2\\0\\0\\x50\\x5d\\xb8", 6), (2, b"\\2", 1), (2, b"", 0), (10, b"\\x0a\\0" + bytes(20), 22), (2, b"\\x77\\x77" + bytes(14), 16)):
+    s = socket.socket(family)
+    libc.connect(s.fileno(), address, length)
+    print(errno.errorcode[ctypes.get_errno()])"""))
+    assert set(result.out.split()) <= {"EINVAL", "EAFNOSUPPORT"} and len(result.out.split()) == 5, result.out
+    assert len([event for event in result.denied("connect") if event[2] == "a malformed address"]) == 5, result.events
+    assert result.reached() == set()
+
+
+def test_names_that_carry_data_are_stopped_and_told(gate):
+    """Random labels under a wildcard: a few leave, then each is refused and an event; a long one at once."""
+    result = ok(gate.python(["*.wild.test:80"], """
+import os, socket
+def ask(name):
+    try: socket.getaddrinfo(name, 80, socket.AF_INET)
+    except OSError: pass
+ask(".".join(["a" * 50] * 3) + ".wild.test")
+for i in range(120): ask(os.urandom(12).hex() + ".wild.test")"""))
+    refused = [event for event in result.denied("resolve") if "data" in event[3] or "long" in event[3]]
+    assert len(refused) > 80, result.events[-3:]
+    assert 0 < len(result.queries) < 40 and not [name for name in result.queries if len(name) > 100]
 
 
 def test_a_lame_server_does_not_hang(gate):
@@ -457,7 +508,7 @@ def test_a_lame_server_does_not_hang(gate):
     assert "gaierror" in result.err
 
 
-RACES = {"race": 4000, "swap": 3000, "flags": 3000}
+RACES = {"race": 4000, "swap": 4000, "flags": 4000}
 
 
 @pytest.mark.parametrize("how", RACES)

@@ -702,7 +702,7 @@ static void try_mistakes(void)
 	TOLD(18, __NR_fchmod, -1, 0700);
 	TOLD(19, __NR_fchmodat, open("f", O_RDONLY | O_CLOEXEC), "f", 0700);
 	prctl(PR_SET_DUMPABLE, 0);
-	TOLD(20, __NR_fchmodat, AT_FDCWD, "f", 0700);
+	TOLD(20, __NR_fchmodat, AT_FDCWD, "f", NEW_MODE);
 }
 
 static void mistakes_get_the_errno_of_the_kernel(void **state)
@@ -726,7 +726,8 @@ static void mistakes_get_the_errno_of_the_kernel(void **state)
 	assert_told(17, EFAULT);
 	assert_told(18, EBADF);
 	assert_told(19, ENOTDIR);
-	assert_told(20, EPERM);
+	/* It asked for its memory to be closed, and nothing came of it. */
+	assert_told(20, 0);
 	assert_int_equal(stat_of("in/f").st_mode & 07777, NEW_MODE);
 }
 

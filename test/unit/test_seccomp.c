@@ -184,6 +184,8 @@ static uint32_t reference(const struct filter_spec *spec, const struct seccomp_d
 			 verdict);
 	if (verdict == MEDIATE || verdict == TELL)
 		return SECCOMP_RET_USER_NOTIF;
+	if (verdict == PRETEND)
+		return ERRNO(0);
 	return verdict == ALLOW ? SECCOMP_RET_ALLOW : ERRNO(verdict);
 }
 
@@ -468,6 +470,8 @@ struct expectation {
 #define NAMES        SPEC(.mediation = MEDIATE_NAMES)
 #define NESTED_MODES SPEC(.mediation = MEDIATE_MODES, .extensions = 1 << EXT_NESTED)
 #define BOTH         SPEC(.mediation = MEDIATE_METADATA, .fixed_affinity = true)
+#define RECORDED     SPEC(.mediation = MEDIATE_MODES, .record = RECORD_ALL, .has_gate = true)
+#define REFUSALS     SPEC(.mediation = MEDIATE_MODES, .record = RECORD_DENIED)
 #define YES          SECCOMP_RET_ALLOW
 #define NO           ERRNO(EPERM)
 #define NOT_BUILT_IN ERRNO(ENOSYS)
@@ -586,9 +590,26 @@ static const struct expectation expectations[] = {
 	{ "open of a folder", SHARED, __NR_openat, { 0, 0, O_DIRECTORY }, YES },
 	{ "open to write", SHARED, __NR_openat, { 0, 0, O_RDWR }, YES },
 
+	/* What is not told of costs no more than its errno, however much is recorded. */
+	{ "refused and told", RECORDED, __NR_mount, { 0 }, ASK },
+	{ "refused and told, with less", REFUSALS, __NR_keyctl, { 0 }, ASK },
+	{ "refused without a record", RECORDED, __NR_vhangup, { 0 }, NO },
+	{ "a comparison of processes", RECORDED, __NR_kcmp, { 0 }, NO },
+	{ "another ioctl", RECORDED, __NR_ioctl, { 0, TIOCSTI }, NO },
+	{ "a ring, recorded", RECORDED, __NR_io_uring_setup, { 0 }, NOT_BUILT_IN },
+	{ "a family, recorded", RECORDED, __NR_socket, { AF_VSOCK, SOCK_STREAM, 0 }, FAMILY },
+	{ "a number of nobody's, recorded", RECORDED, 1000, { 0 }, NOT_BUILT_IN },
+	{ "an open, with refusals only", REFUSALS, __NR_openat, { 0, 0, O_RDWR }, YES },
+	{ "a look, recorded", RECORDED, __NR_newfstatat, { 0 }, YES },
+
 	{ "name of a thread", PLAIN, __NR_prctl, { PR_SET_NAME }, YES },
 	{ "another face", NESTED, __NR_prctl, { PR_SET_MM | HIGH_BIT }, NO },
 	{ "core scheduling", NESTED, __NR_prctl, { 62 }, NO },
+	{ "closed memory without a keeper", PLAIN, __NR_prctl, { PR_SET_DUMPABLE, 0 }, YES },
+	{ "closed memory", MEDIATED, __NR_prctl, { PR_SET_DUMPABLE, 0 }, ERRNO(0) },
+	{ "closed memory, high bit", MODES, __NR_prctl, { PR_SET_DUMPABLE | HIGH_BIT, 0 }, ERRNO(0) },
+	{ "open memory", MEDIATED, __NR_prctl, { PR_SET_DUMPABLE, 1 }, YES },
+	{ "neither", MEDIATED, __NR_prctl, { PR_SET_DUMPABLE, HIGH_BIT }, YES },
 	{ "ask personality", PLAIN, __NR_personality, { UINT32_MAX }, YES },
 	{ "no randomization", DEBUG, __NR_personality, { 0x40000 }, NO },
 	{ "read implies exec", PLAIN, __NR_personality, { 0x400000 }, NO },
