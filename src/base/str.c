@@ -201,50 +201,69 @@ static const struct unit duration_units[] = {
 static const struct unit cpu_units[] = { { "", 1000 } };
 static const struct unit count_units[] = { { "", 1 } };
 
-/*
- * number[.fraction]unit -> number * factor, exact: a fraction that does not come out even, or a
- * product that does not fit, is refused.
- */
-static int parse_with_units(const char *text, const struct unit *units, size_t count, uint64_t *ret)
-{
-	uint64_t value = 0, fraction = 0, scale = 1, product, rest;
-	const struct unit *unit = NULL;
-	const char *p = text;
+/* value + fraction / scale */
+struct decimal {
+	uint64_t value, fraction, scale;
+};
 
-	if (*p < '0' || *p > '9')
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* number[.fraction] at the start of a text; *text is left behind it. */
+static int read_decimal(const char **text, struct decimal *ret_decimal)
+{
+	struct decimal d = { .scale = 1 };
+	const char *p = *text;
+
+	if (!is_digit(*p))
 		return -EINVAL;
-	for (; *p >= '0' && *p <= '9'; p++)
-		if (__builtin_mul_overflow(value, 10u, &value) ||
-		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
+	for (; is_digit(*p); p++)
+		if (__builtin_mul_overflow(d.value, 10u, &d.value) ||
+		    __builtin_add_overflow(d.value, (uint64_t)(*p - '0'), &d.value))
 			return -ERANGE;
-	if (*p == '.') {
-		p++;
-		if (*p < '0' || *p > '9')
+	if (*p == '.' && !is_digit(*++p))
+		return -EINVAL;
+	for (; is_digit(*p); p++) {
+		if (d.scale >= 1000000000u)
 			return -EINVAL;
-		for (; *p >= '0' && *p <= '9'; p++) {
-			if (scale >= 1000000000u)
-				return -EINVAL;
-			fraction = fraction * 10 + (uint64_t)(*p - '0');
-			scale *= 10;
-		}
+		d.fraction = d.fraction * 10 + (uint64_t)(*p - '0');
+		d.scale *= 10;
 	}
-	for (size_t i = 0; i < count; i++)
-		if (str_equal(p, units[i].name))
-			unit = &units[i];
-	if (!unit)
-		return -EINVAL;
-	if (__builtin_mul_overflow(value, unit->factor, &product) ||
-	    __builtin_mul_overflow(fraction, unit->factor, &rest))
+	*text = p;
+	*ret_decimal = d;
+	return 0;
+}
+
+/* Exact: a fraction that does not come out even, or a product that does not fit, is refused. */
+static int multiply(const struct decimal *d, uint64_t factor, uint64_t *ret)
+{
+	uint64_t product, rest;
+
+	if (__builtin_mul_overflow(d->value, factor, &product) ||
+	    __builtin_mul_overflow(d->fraction, factor, &rest))
 		return -ERANGE;
-	if (rest % scale)
+	if (rest % d->scale)
 		return -EINVAL;
-	if (__builtin_add_overflow(product, rest / scale, &product))
-		return -ERANGE;
 	/* The largest value is kept free: it stands for "no limit" elsewhere. */
-	if (product > INT64_MAX)
+	if (__builtin_add_overflow(product, rest / d->scale, &product) || product > INT64_MAX)
 		return -ERANGE;
 	*ret = product;
 	return 0;
+}
+
+static int parse_with_units(const char *text, const struct unit *units, size_t count, uint64_t *ret)
+{
+	struct decimal decimal;
+	int r = read_decimal(&text, &decimal);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < count; i++)
+		if (str_equal(text, units[i].name))
+			return multiply(&decimal, units[i].factor, ret);
+	return -EINVAL;
 }
 
 static int parse_unit_error(int code, const char *text, const char *what, const char *example,

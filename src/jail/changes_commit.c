@@ -402,19 +402,28 @@ static int put_dir(struct commit *commit, const struct change *change, struct se
 	return set_owner(dir, parent, name, NULL);
 }
 
+/* A directory of the host, still the one that was seen. */
+static int open_seen_dir(const struct commit *commit, const char *path, const struct seen *seen,
+			 struct stat *ret_st)
+{
+	_cleanup_close_ int dir = tree_open(commit->target, path, OPEN_DIR);
+
+	if (dir >= 0 && fstat(dir, ret_st) < 0)
+		return -errno;
+	if (dir >= 0 && !is_as_seen(seen, ret_st))
+		return -ESTALE;
+	return take_fd(&dir);
+}
+
 /* Opens up a directory whose mode changes, so that what comes into it or goes can; the mode itself
  * comes last. */
 static int open_up(struct commit *commit, const struct change *change, struct seen *seen)
 {
-	_cleanup_close_ int dir = tree_open(commit->target, change->path, OPEN_DIR);
 	struct stat st;
+	_cleanup_close_ int dir = open_seen_dir(commit, change->path, seen, &st);
 
 	if (dir < 0)
 		return dir;
-	if (fstat(dir, &st) < 0)
-		return -errno;
-	if (!is_as_seen(seen, &st))
-		return -ESTALE;
 	seen->finish = true;
 	return fchmod(dir, (st.st_mode & 07777) | 0700) < 0 ? -errno : 0;
 }
@@ -423,16 +432,12 @@ static int open_up(struct commit *commit, const struct change *change, struct se
  * belongs to its group. */
 static int finish_dir(struct commit *commit, const struct change *change, const struct seen *seen)
 {
-	_cleanup_close_ int dir = tree_open(commit->target, change->path, OPEN_DIR);
-	mode_t mode = change->new_mode & 07777 & ~BITS_DROPPED;
 	struct stat st;
+	_cleanup_close_ int dir = open_seen_dir(commit, change->path, seen, &st);
+	mode_t mode = change->new_mode & 07777 & ~BITS_DROPPED;
 
 	if (dir < 0)
 		return dir;
-	if (fstat(dir, &st) < 0)
-		return -errno;
-	if (!is_as_seen(seen, &st))
-		return -ESTALE;
 	if (change->kind == CHANGE_ADDED || (change->new_mode & S_ISGID))
 		mode |= st.st_mode & S_ISGID;
 	if (fchmod(dir, mode) < 0)

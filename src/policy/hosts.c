@@ -102,14 +102,33 @@ static void clear_host_bits(unsigned char address[16], unsigned int prefix)
 		address[bit / 8] &= (unsigned char)~(0x80 >> bit % 8);
 }
 
+/* An IPv4 address as the IPv6 address that it is mapped to. */
+static bool read_ipv4(const char *text, unsigned char address[static 16])
+{
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, text, &v4) != 1)
+		return false;
+	memset(address, 0, 10);
+	memset(address + 10, 0xff, 2);
+	memcpy(address + 12, &v4, 4);
+	return true;
+}
+
+static bool read_prefix(const char *text, unsigned int most, unsigned int *ret_prefix)
+{
+	return strspn(text, "0123456789") == strlen(text) && strlen(text) <= 3 &&
+	       !(text[0] == '0' && text[1]) && sscanf(text, "%u", ret_prefix) == 1 &&
+	       *ret_prefix <= most;
+}
+
 /* "10.0.0.0/8", "10.1.2.3", "[::1]", "[fd00::]/8" without the port. 1 when it is an address, 0 when
  * it is not. */
 static int parse_address(const char *text, struct host_rule *rule, const char **ret_wrong)
 {
 	char copy[64], *slash, *bracket;
-	unsigned int most, prefix;
-	struct in_addr v4;
 	bool v6 = text[0] == '[';
+	unsigned int most = v6 ? 128 : 32, prefix = most;
 
 	if (strlen(text) >= sizeof(copy))
 		return 0;
@@ -124,22 +143,12 @@ static int parse_address(const char *text, struct host_rule *rule, const char **
 	}
 	if (bracket)
 		*bracket = '\0';
-	if (v6 ? inet_pton(AF_INET6, copy, rule->address) != 1
-	       : inet_pton(AF_INET, copy, &v4) != 1) {
+	if (v6 ? inet_pton(AF_INET6, copy, rule->address) != 1 : !read_ipv4(copy, rule->address)) {
 		*ret_wrong = v6 ? "has brackets around something that is not an IPv6 address"
 				: "has a slash behind something that is not an address";
 		return v6 || slash;
 	}
-	if (!v6) {
-		memset(rule->address, 0, 10);
-		memset(rule->address + 10, 0xff, 2);
-		memcpy(rule->address + 12, &v4, 4);
-	}
-	most = v6 ? 128 : 32;
-	prefix = most;
-	if (slash &&
-	    (strspn(slash, "0123456789") != strlen(slash) || strlen(slash) > 3 ||
-	     (slash[0] == '0' && slash[1]) || sscanf(slash, "%u", &prefix) != 1 || prefix > most))
+	if (slash && !read_prefix(slash, most, &prefix))
 		*ret_wrong = "has a prefix length out of range";
 	rule->prefix = v6 ? prefix : 96 + prefix;
 	clear_host_bits(rule->address, rule->prefix);

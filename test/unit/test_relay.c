@@ -34,6 +34,7 @@ struct scene {
 	int client, server, epoll;
 	char *buffer;
 	int turns; /* that were asked for by an event or by RELAY_MORE */
+	int events;
 };
 
 static void scene_open(struct scene *scene, bool is_held)
@@ -69,6 +70,7 @@ static int settle(struct scene *scene, int wait_ms)
 	struct epoll_event events[4];
 	int n = epoll_wait(scene->epoll, events, 4, wait_ms), r = RELAY_MORE;
 
+	scene->events += MAX(n, 0);
 	for (int i = 0; i < n; i++)
 		relay_ready(&scene->relay, events[i].data.u32, events[i].events);
 	while (r == RELAY_MORE) {
@@ -76,6 +78,18 @@ static int settle(struct scene *scene, int wait_ms)
 		scene->turns++;
 	}
 	return r;
+}
+
+/* The kernel may still move something from buffer to buffer; but that has an end. */
+static void come_to_rest(struct scene *scene)
+{
+	int turns = scene->turns, events;
+
+	do {
+		events = scene->events;
+		assert_int_equal(settle(scene, 50), RELAY_WAITS);
+		assert_true(scene->turns - turns < 10000);
+	} while (scene->events > events);
 }
 
 static void both_ways(void **state)
@@ -170,7 +184,7 @@ static void a_slow_receiver(void **state)
 		assert_true(in < SIZE);
 	}
 	turns = scene.turns;
-	assert_int_equal(epoll_wait(scene.epoll, &(struct epoll_event){ 0 }, 1, 50), 0);
+	come_to_rest(&scene);
 	assert_int_equal(scene.relay.first.len, 0);
 	while (out < in) {
 		ssize_t n = recv(scene.server, got, 1 << 20, 0);
@@ -207,8 +221,7 @@ static void an_end_behind_a_jam(void **state)
 		assert_int_equal(settle(&scene, 1), RELAY_WAITS);
 	}
 	assert_int_equal(shutdown(scene.client, SHUT_WR), 0);
-	assert_int_equal(settle(&scene, 10), RELAY_WAITS);
-	assert_int_equal(epoll_wait(scene.epoll, &(struct epoll_event){ 0 }, 1, 50), 0);
+	come_to_rest(&scene);
 	while (r == RELAY_WAITS) {
 		ssize_t n = recv(scene.server, block, sizeof(block), 0);
 
