@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -145,7 +146,8 @@ enum {
 	NEWS_OUTLET = 4,
 	NEWS_RESOLVER = 8,
 	NEWS_SUPPLY = 16,
-	NEWS_MAX = 6
+	NEWS_RECORD = 32,
+	NEWS_MAX = 7,
 };
 
 struct watch {
@@ -162,9 +164,10 @@ struct watch {
 	struct keeper_event exit;
 	struct recorder *recorder;
 	struct outlet *outlet;
-	int supply;                /* -EBADF: nothing is published */
-	uint64_t next_look;        /* at connects that wait for the gate */
-	uint64_t record_due;       /* when the warden is to be told of what was recorded */
+	int supply;         /* -EBADF: nothing is published */
+	uint64_t next_look; /* at connects that wait for the gate */
+	int record_timer;   /* ends when the warden is to be told of what was recorded */
+	bool is_record_timed;
 	struct executor *executor; /* of a container */
 };
 
@@ -185,13 +188,47 @@ static bool obey(struct watch *watch)
 	return true;
 }
 
+static int expect_news(int epoll, int fd, uint32_t events, uint32_t news)
+{
+	struct epoll_event event = { .events = events, .data.u32 = news };
+
+	return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+
+static void push_record(struct watch *watch)
+{
+	if (watch->recorder->ring)
+		record_push(watch->recorder->ring);
+	watch->is_record_timed = false;
+}
+
+/* By a timer that is set once for many calls: a time-out would be set anew for each. */
+static void time_record(struct watch *watch)
+{
+	const struct itimerspec due = { .it_value = { .tv_nsec = RECORD_DELAY_MS * 1000000L } };
+
+	if (watch->is_record_timed || !watch->recorder->ring ||
+	    !record_is_waiting(watch->recorder->ring))
+		return;
+	if (watch->record_timer < 0) {
+		watch->record_timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (watch->record_timer >= 0 &&
+		    expect_news(watch->others, watch->record_timer, EPOLLIN, NEWS_RECORD) < 0)
+			watch->record_timer = fd_close(watch->record_timer);
+	}
+	watch->is_record_timed = watch->record_timer >= 0 &&
+				 timerfd_settime(watch->record_timer, 0, &due, NULL) == 0;
+	/* Without one, at once. */
+	if (!watch->is_record_timed)
+		push_record(watch);
+}
+
 /* One at a time, so that a flood of questions delays neither the warden nor the end. */
 static void answer(struct watch *watch, short revents)
 {
 	int r = mediator_answer(&watch->mediator, revents);
 
-	if (watch->recorder->ring && record_is_waiting(watch->recorder->ring) && !watch->record_due)
-		watch->record_due = now_ms() + RECORD_DELAY_MS;
+	time_record(watch);
 	if (r < 0 && r != -EAGAIN && r != -ENOENT)
 		watch->mediator.listener = fd_close(watch->mediator.listener);
 }
@@ -215,24 +252,14 @@ static int time_left(const struct watch *watch)
 {
 	uint64_t next = watch->deadline, now;
 
-	if (next == UINT64_MAX && !watch->is_detaching && !watch->record_due &&
-	    !watch->outlet->held_count)
+	if (next == UINT64_MAX && !watch->is_detaching && !watch->outlet->held_count)
 		return -1;
 	now = now_ms();
 	if (watch->outlet->held_count)
 		next = MIN(next, now + OUTLET_LOOK_MS);
 	if (watch->is_detaching)
 		next = MIN(next, now + BESIDE_MS);
-	if (watch->record_due)
-		next = MIN(next, watch->record_due);
 	return now >= next ? 0 : (int)MIN(next - now, (uint64_t)1000000);
-}
-
-static void push_record(struct watch *watch)
-{
-	if (watch->recorder->ring)
-		record_push(watch->recorder->ring);
-	watch->record_due = 0;
 }
 
 /* Not more often than is good for those who wait. */
@@ -251,18 +278,9 @@ static bool look_at_clock(struct watch *watch)
 {
 	uint64_t now = now_ms();
 
-	if (watch->record_due && now >= watch->record_due)
-		push_record(watch);
 	if (watch->is_detaching)
 		watch->is_detaching = beside_is_left();
 	return now < watch->deadline;
-}
-
-static int expect_news(int epoll, int fd, uint32_t events, uint32_t news)
-{
-	struct epoll_event event = { .events = events, .data.u32 = news };
-
-	return fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
 }
 
 static int expect_others(struct watch *watch)
@@ -299,12 +317,18 @@ static unsigned int take_news(const struct watch *watch)
 /* False when the sandbox must end now. */
 static bool look_at_others(struct watch *watch, unsigned int news)
 {
+	uint64_t times;
+
 	if ((news & NEWS_SIGNALS || watch->more) && !look_after_children(watch))
 		return false;
 	if (news & NEWS_CONTROL && !obey(watch))
 		return false;
 	if (news & NEWS_OUTLET) /* it was shut */
 		return false;
+	if (news & NEWS_RECORD) {
+		(void)!read(watch->record_timer, &times, sizeof(times));
+		push_record(watch);
+	}
 	if (news & NEWS_SUPPLY && supply_give(watch->supply) < 0)
 		watch->supply = fd_close(watch->supply);
 	if (news & NEWS_RESOLVER && outlet_open(watch->outlet) < 0)
@@ -623,6 +647,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 			       .signals = -EBADF,
 			       .supply = jail->supply,
 			       .mounts = -EBADF,
+			       .record_timer = -EBADF,
 			       .scoped = scoped,
 			       .deadline = UINT64_MAX,
 			       .mediator = { .listener = -EBADF,

@@ -189,7 +189,6 @@ void outlet_look(struct outlet *outlet, int listener)
 		uint64_t id = outlet->held[i].id;
 
 		if (!reply_is_awaited(listener, id)) {
-			(void)!tell(outlet, OUTLET_CANCELLED, id);
 			forget(outlet, i);
 		} else if (!outlet->held[i].is_signalled &&
 			   target_has_signal(outlet->held[i].tid)) {

@@ -8,14 +8,13 @@
  *	keeper -> warden   OUTLET_LISTENER  the seccomp listener, before the first connect
  *	                   OUTLET_OPENED    the resolver's two sockets, and some in stock
  *	                   OUTLET_CONNECT   a copy of the address, the caller's socket, more for the stock
- *	                   OUTLET_CANCELLED the caller of that connect waits no longer
  *	                   OUTLET_SIGNAL    it shall not wait any longer: a signal is due
  *	                   OUTLET_REFUSED   the keeper refused something by itself (shared.h)
  *
  * The warden answers the notification itself: by way of the keeper, each connect would wait for
- * one more process to wake up. So the keeper learns that a connect is over when it looks after
- * those that wait, and a connect that is over may be called cancelled. If the warden shuts the channel,
- * it cannot do without: the sandbox ends.
+ * one more process to wake up. It also sees by the listener that a caller has gone. So the keeper
+ * learns that a connect is over when it looks after those that wait. If the warden shuts the
+ * channel, it cannot do without: the sandbox ends.
  *
  * The address is copied once, then the socket is taken, then the notification is seen to be still
  * valid: both are the caller's. What the number of the socket means afterwards does not matter,
@@ -56,7 +55,6 @@ enum outlet_kind {
 	OUTLET_LISTENER,
 	OUTLET_OPENED,
 	OUTLET_CONNECT,
-	OUTLET_CANCELLED,
 	OUTLET_SIGNAL,
 	OUTLET_REFUSED,
 };
@@ -108,7 +106,7 @@ void outlet_tell(const struct outlet *outlet, const struct outlet_message *messa
 [[nodiscard]] int outlet_offer(struct outlet *outlet, int listener,
 			       const struct seccomp_notif *notif, uint32_t exec);
 
-/* Every OUTLET_LOOK_MS while something is held: who has gone, or has a signal to handle? */
+/* Every OUTLET_LOOK_MS while something is held: who is not, or has a signal to handle? */
 void outlet_look(struct outlet *outlet, int listener);
 
 #endif

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "jail/mediate_reply.h"
 
@@ -115,10 +116,38 @@ static void give_answers(struct door *door)
 	door->answer_count = 0;
 }
 
+static void forget(struct door *door, uint64_t id)
+{
+	for (size_t i = door->awaited_count; i-- > 0;)
+		if (door->awaited[i] == id) {
+			door->awaited[i] = door->awaited[--door->awaited_count];
+			return;
+		}
+}
+
+/* A caller that was killed, or whose program is another one now, wants no connection. */
+static void look_after_callers(struct door *door)
+{
+	uint64_t now = clock_ms();
+
+	if (door->awaited_count == 0 || now < door->next_look)
+		return;
+	door->next_look = now + OUTLET_LOOK_MS;
+	for (size_t i = door->awaited_count; i-- > 0;) {
+		uint64_t id = door->awaited[i];
+
+		if (reply_is_awaited(door->waiting, id))
+			continue;
+		forget(door, id);
+		gate_cancel(door->gate, id);
+	}
+}
+
 static void answer(void *ctx, uint64_t id, int error)
 {
 	struct door *door = ctx;
 
+	forget(door, id);
 	if (door->answer_count == DOOR_ANSWERS)
 		give_answers(door);
 	door->answers[door->answer_count].id = id;
@@ -199,6 +228,9 @@ static void on_connect(struct door *door, const struct outlet_message *message, 
 	door->recent[door->next_recent].pid = message->pid;
 	door->recent[door->next_recent].exec = message->exec;
 	door->next_recent = (door->next_recent + 1) % DOOR_RECENT;
+	/* The keeper holds no more at a time. */
+	if (door->awaited_count < OUTLET_HELD_MAX)
+		door->awaited[door->awaited_count++] = message->id;
 	gate_connect(door->gate, &attempt);
 }
 
@@ -238,10 +270,6 @@ static void on_message(struct door *door, const struct outlet_message *message,
 		break;
 	case OUTLET_REFUSED:
 		on_refused(door, message);
-		break;
-	case OUTLET_CANCELLED:
-		if (door->gate)
-			gate_cancel(door->gate, message->id);
 		break;
 	case OUTLET_SIGNAL:
 		if (door->gate)
@@ -295,7 +323,11 @@ size_t door_fds(const struct door *door, struct pollfd fds[static DOOR_FDS])
 
 int door_timeout(const struct door *door)
 {
-	return door->gate ? gate_timeout(door->gate) : -1;
+	int timeout = door->gate ? gate_timeout(door->gate) : -1;
+
+	if (door->awaited_count == 0)
+		return timeout;
+	return timeout < 0 ? OUTLET_LOOK_MS : MIN(timeout, OUTLET_LOOK_MS);
 }
 
 void door_poll(struct door *door, const struct pollfd *fds, size_t count)
@@ -315,5 +347,6 @@ void door_poll(struct door *door, const struct pollfd *fds, size_t count)
 		make_gate(door);
 	if (door->gate && (is_ready || gate_timeout(door->gate) == 0))
 		gate_work(door->gate);
+	look_after_callers(door);
 	give_answers(door);
 }

@@ -44,6 +44,9 @@ struct door {
 		int error;       /* errno, 0 for success */
 	} answers[DOOR_ANSWERS]; /* that are still to be given */
 	size_t answer_count;
+	uint64_t awaited[OUTLET_HELD_MAX]; /* connects that have no answer yet */
+	size_t awaited_count;
+	uint64_t next_look; /* at whether their callers are still there */
 	struct {
 		pid_t pid;
 		uint32_t exec;
