@@ -35,10 +35,11 @@ static void settle(struct slot *slot, pid_t caller)
 
 	if (target_image(slot->tid, &image) < 0)
 		return;
+	if (image == slot->image && caller != slot->asker)
+		return;
 	if (image != slot->image)
 		slot->exec = slot->asked;
-	else if (caller != slot->asker)
-		return;
+	slot->image = image;
 	slot->asked = 0;
 }
 
@@ -79,16 +80,12 @@ static uint32_t look_up(struct lineage *lineage, pid_t tid)
 	uint32_t exec = 0;
 
 	for (int i = 0; i < ANCESTORS_MAX && at > 1 && at != self; i++) {
-		pid_t process;
+		pid_t process, parent;
 
-		if (find(lineage, at, tid, &exec))
-			break;
 		/* A thread is asked about by its process, a process by its parent. */
-		if (target_process(at, &process) < 0)
+		if (find(lineage, at, tid, &exec) || target_origin(at, &process, &parent) < 0)
 			break;
-		if (process == at && target_parent(at, &process) < 0)
-			break;
-		at = process;
+		at = process == at ? parent : process;
 	}
 	if (at != tid)
 		keep(lineage, tid, exec);
@@ -107,17 +104,22 @@ uint32_t lineage_of(struct lineage *lineage, pid_t tid, uint64_t now_ns)
 
 uint32_t lineage_exec(struct lineage *lineage, pid_t tid)
 {
+	uint32_t exec = look_up(lineage, tid);
 	struct slot *slot;
-	pid_t process;
+	pid_t process, parent;
 
 	/* What executes takes the number of its process over. */
-	if (target_process(tid, &process) < 0)
+	if (target_origin(tid, &process, &parent) < 0)
 		process = tid;
 	lineage->recent = 0;
-	slot = keep(lineage, process, look_up(lineage, tid));
-	slot->asked = ++lineage->last;
+	slot = &lineage->slots[slot_of(process)];
+	/* Most have been looked up just now. */
+	if (slot->tid != process || slot->pidfd <= 0 || process != tid)
+		slot = keep(lineage, process, exec);
+	++lineage->last;
+	if (slot->image == 0 && target_image(process, &slot->image) < 0)
+		return lineage->last;
+	slot->asked = lineage->last;
 	slot->asker = tid;
-	if (target_image(process, &slot->image) < 0)
-		slot->asked = 0;
 	return lineage->last;
 }

@@ -31,7 +31,7 @@ struct lineage {
 		uint32_t exec;
 		uint32_t asked; /* number of an execve that may have happened; 0: none */
 		pid_t asker;    /* the thread that asked for it */
-		uint64_t image; /* of the process when it asked */
+		uint64_t image; /* of the process, as of its last execve; 0: not known */
 	} slots[LINEAGE_SLOTS];
 	uint32_t last; /* number given */
 	pid_t recent; /* looked at less than a millisecond ago: a number is not given again so soon */

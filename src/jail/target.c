@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
@@ -18,12 +19,21 @@
 #define PIDFD_THREAD O_EXCL /* Linux 6.9 */
 #endif
 
+/* PIDFD_GET_INFO (Linux 6.13), under names of our own: the headers may be older. */
+struct pidfd_facts {
+	uint64_t mask, cgroup;
+	uint32_t pid, tgid, ppid, ids[9];
+};
+_Static_assert(sizeof(struct pidfd_facts) == 64, "as the kernel has it");
+#define PIDFD_FACTS     _IOWR(0xFF, 11, struct pidfd_facts)
+#define PIDFD_FACTS_PID 1u
+
 #define PAGE           4096u /* smaller pieces than a page of 16K or 64K do no harm */
 #define PIECES_MAX     (TARGET_READ_MAX / PAGE + 1)
 #define DESCENT_MAX    1024
 #define SHORT_STRING   ((size_t)128)
-#define STATUS_ENOUGH  512  /* of /proc/PID/status, for the lines that are looked at here */
-#define STAT_ENOUGH    1536 /* of /proc/PID/stat: 52 numbers of 20 digits, and a name */
+#define STATUS_ENOUGH  512 /* of /proc/PID/status, for the lines that are looked at here */
+#define AUXV_ENOUGH    512 /* of /proc/PID/auxv: the kernel has some 22 pairs */
 #define PROC_PATH_SIZE 48
 
 /* The number of bytes that could be read before the first that could not, at least one. */
@@ -151,6 +161,33 @@ int target_parent(pid_t pid, pid_t *ret_parent)
 	return status_number(pid, "\nPPid:\t", 10, ret_parent);
 }
 
+/* Without /proc, which makes several objects for each process that is looked at. */
+static int ask_pidfd(pid_t tid, struct pidfd_facts *ret_facts)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+	struct pidfd_facts facts = { .mask = PIDFD_FACTS_PID };
+
+	if (pidfd < 0 || ioctl(pidfd, PIDFD_FACTS, &facts) < 0 || !(facts.mask & PIDFD_FACTS_PID) ||
+	    facts.tgid == 0)
+		return -ENOSYS;
+	*ret_facts = facts;
+	return 0;
+}
+
+int target_origin(pid_t tid, pid_t *ret_process, pid_t *ret_parent)
+{
+	struct pidfd_facts facts;
+	int r;
+
+	if (ask_pidfd(tid, &facts) == 0) {
+		*ret_process = (pid_t)facts.tgid;
+		*ret_parent = (pid_t)facts.ppid;
+		return 0;
+	}
+	r = target_process(tid, ret_process);
+	return r < 0 ? r : target_parent(tid, ret_parent);
+}
+
 int target_place(pid_t tid, int fd, char *text, size_t size)
 {
 	char path[PROC_PATH_SIZE];
@@ -214,7 +251,7 @@ static int read_stat(pid_t tid, char *text, size_t size, const char **ret_rest)
 
 int target_terminal(pid_t tid, dev_t *ret_terminal)
 {
-	char text[STAT_ENOUGH];
+	char text[STATUS_ENOUGH];
 	const char *behind_name;
 	unsigned int number;
 	int r = read_stat(tid, text, sizeof(text), &behind_name);
@@ -229,26 +266,28 @@ int target_terminal(pid_t tid, dev_t *ret_terminal)
 	return 0;
 }
 
-/* Fields of /proc/PID/stat, as proc(5) counts them, that say where things are in memory. */
-static bool is_place(int field)
-{
-	return field == 26 || field == 28 || (field >= 45 && field <= 51);
-}
-
 int target_image(pid_t pid, uint64_t *ret_image)
 {
-	char text[STAT_ENOUGH];
-	const char *at;
+	char path[PROC_PATH_SIZE];
+	unsigned char bytes[AUXV_ENOUGH];
+	_cleanup_close_ int fd = -EBADF;
 	uint64_t image = 0;
-	int r = read_stat(pid, text, sizeof(text), &at);
+	ssize_t n;
 
-	if (r < 0)
-		return r;
-	for (int field = 3; (at = strchr(at, ' ')); field++)
-		if (is_place(field))
-			image = image * 31 + strtoull(++at, NULL, 10);
-		else
-			at++;
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno != EACCES && errno != EPERM)
+		return errno == ENOENT ? -ESRCH : -errno;
+	/* A program that cannot be read has this number, and had another before. */
+	n = fd < 0 ? 0 : read(fd, bytes, sizeof(bytes));
+	if (n < 0)
+		return -errno;
+	for (ssize_t at = 0; at + (ssize_t)sizeof(uint64_t) <= n; at += sizeof(uint64_t)) {
+		uint64_t word;
+
+		memcpy(&word, bytes + at, sizeof(word));
+		image = image * 31 + word;
+	}
 	*ret_image = image;
 	return 0;
 }

@@ -49,6 +49,9 @@ bool target_is_closed(pid_t tid);
 
 [[nodiscard]] int target_parent(pid_t pid, pid_t *ret_parent);
 
+/* Both at once, and soon. */
+[[nodiscard]] int target_origin(pid_t tid, pid_t *ret_process, pid_t *ret_parent);
+
 /* A number that is another one after an execve: made of where the kernel put things in its memory,
  * which it chooses anew each time. */
 [[nodiscard]] int target_image(pid_t pid, uint64_t *ret_image);
