@@ -76,10 +76,12 @@ static struct slot *keep(struct lineage *lineage, pid_t tid, uint32_t exec)
 
 static uint32_t look_up(struct lineage *lineage, pid_t tid)
 {
-	pid_t at = tid, self = getpid();
+	pid_t at = tid;
 	uint32_t exec = 0;
 
-	for (int i = 0; i < ANCESTORS_MAX && at > 1 && at != self; i++) {
+	if (lineage->self == 0)
+		lineage->self = getpid();
+	for (int i = 0; i < ANCESTORS_MAX && at > 1 && at != lineage->self; i++) {
 		pid_t process, parent;
 
 		/* A thread is asked about by its process, a process by its parent. */

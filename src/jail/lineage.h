@@ -34,6 +34,7 @@ struct lineage {
 		uint64_t image; /* of the process, as of its last execve; 0: not known */
 	} slots[LINEAGE_SLOTS];
 	uint32_t last; /* number given */
+	pid_t self;    /* where the ancestors end; 0: not asked for yet */
 	pid_t recent; /* looked at less than a millisecond ago: a number is not given again so soon */
 	uint64_t recent_ns;
 	uint32_t recent_exec;

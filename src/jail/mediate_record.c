@@ -183,11 +183,17 @@ static int answer_unread(int failure)
 	return failure == -EPERM || failure == -ESRCH ? -EACCES : failure;
 }
 
-/* Of somebody who is gone nothing is known: his number may be another's by now. */
+/*
+ * What could not be read is not let through, unless it is because the caller is gone. Where all was
+ * read, nobody asks whether he is still there, though his number may be another's by now: this copy
+ * decides nothing, and the call of one who is gone never happens.
+ */
 static void check_copies(struct copies *c, const struct seccomp_notif *notif, int listener)
 {
+	if (!c->failure)
+		return;
 	if (reply_is_awaited(listener, notif->id)) {
-		if (c->failure && c->entry.answer == RECORD_CONTINUED)
+		if (c->entry.answer == RECORD_CONTINUED)
 			c->entry.answer = answer_unread(c->failure);
 		return;
 	}

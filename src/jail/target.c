@@ -109,7 +109,7 @@ int target_open(pid_t tid, int fd)
 		return -EBADF;
 	else
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", tid, fd);
-	r = open(path, O_PATH | O_CLOEXEC);
+	r = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 	if (r >= 0)
 		return r;
 	if (errno == EACCES)
@@ -123,7 +123,7 @@ int target_root(pid_t tid)
 	int r;
 
 	snprintf(path, sizeof(path), "/proc/%d/root", tid);
-	r = open(path, O_PATH | O_CLOEXEC);
+	r = openat(AT_FDCWD, path, O_PATH | O_CLOEXEC);
 	return r >= 0 ? r : errno == EACCES ? -EPERM : -errno;
 }
 
@@ -275,7 +275,7 @@ int target_image(pid_t pid, uint64_t *ret_image)
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	fd = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0 && errno != EACCES && errno != EPERM)
 		return errno == ENOENT ? -ESRCH : -errno;
 	/* A program that cannot be read has this number, and had another before. */
