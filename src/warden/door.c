@@ -108,14 +108,6 @@ static int make_socket(void *ctx, int family, int type)
 	return door->stocked[f] > 0 ? door->stock[f][--door->stocked[f]] : -EAGAIN;
 }
 
-/* Who has gone by now needs none. */
-static void give_answers(struct door *door)
-{
-	for (size_t i = 0; i < door->answer_count; i++)
-		(void)!reply_result(door->waiting, door->answers[i].id, -door->answers[i].error);
-	door->answer_count = 0;
-}
-
 static void forget(struct door *door, uint64_t id)
 {
 	for (size_t i = door->awaited_count; i-- > 0;)
@@ -148,10 +140,8 @@ static void answer(void *ctx, uint64_t id, int error)
 	struct door *door = ctx;
 
 	forget(door, id);
-	if (door->answer_count == DOOR_ANSWERS)
-		give_answers(door);
-	door->answers[door->answer_count].id = id;
-	door->answers[door->answer_count++].error = error;
+	/* Who has gone by now needs none. */
+	(void)!reply_result(door->waiting, id, -error);
 }
 
 static uint32_t exec_of(const struct door *door, pid_t pid)
@@ -348,5 +338,4 @@ void door_poll(struct door *door, const struct pollfd *fds, size_t count)
 	if (door->gate && (is_ready || gate_timeout(door->gate) == 0))
 		gate_work(door->gate);
 	look_after_callers(door);
-	give_answers(door);
 }

@@ -3,11 +3,8 @@
  *
  * The gate (egress/gate.h) judges, dials and relays; the keeper hands it the connects of the sandbox
  * (jail/outlet.h). The door is between them: it makes the gate when the sandbox first asks for a name
- * or a connection (most never do), and shuts the warden in before (seclude.h); it keeps a stock of sockets from inside,
- * answers the connects that wait, and tells the witness what was decided.
- *
- * An answer is the last thing that is done before the warden waits again: the kernel lets the caller
- * go on where the warden runs (SYNC_WAKE_UP, seccomp.c), once that sleeps.
+ * or a connection (most never do), and shuts the warden in before (seclude.h); it keeps a stock of
+ * sockets from inside, answers the connects that wait, and tells the witness what was decided.
  *
  * Where the sandbox shares our network, the resolver listens on 127.0.0.1, at ports that are free:
  * the keeper and the gate turn whatever is meant for port 53 of anybody there.
@@ -25,10 +22,9 @@
 #include "warden/seclude.h"
 #include "warden/witness.h"
 
-#define DOOR_STOCK   32
-#define DOOR_ANSWERS 64
-#define DOOR_RECENT  64
-#define DOOR_FDS     3
+#define DOOR_STOCK  32
+#define DOOR_RECENT 64
+#define DOOR_FDS    3
 
 struct door {
 	int channel;             /* to the keeper; -EBADF: there is no door */
@@ -39,11 +35,6 @@ struct door {
 	int waiting;              /* the seccomp listener, where the callers wait */
 	int stock[2][DOOR_STOCK]; /* sockets of the sandbox's network: IPv4, IPv6 */
 	size_t stocked[2];
-	struct {
-		uint64_t id;
-		int error;       /* errno, 0 for success */
-	} answers[DOOR_ANSWERS]; /* that are still to be given */
-	size_t answer_count;
 	uint64_t awaited[OUTLET_HELD_MAX]; /* connects that have no answer yet */
 	size_t awaited_count;
 	uint64_t next_look; /* at whether their callers are still there */
