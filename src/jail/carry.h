@@ -53,6 +53,7 @@ struct mediator;
 
 struct carry_place {
 	const char *path; /* absolute, canonical; the owner's */
+	size_t len;       /* of it: most comparisons need not look further */
 	enum access access;
 	enum access grant; /* what Landlock gives */
 	enum access sure;  /* and still does should the sandbox replace it; the rest is carried */

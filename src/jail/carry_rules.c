@@ -7,21 +7,27 @@
 #include "base/macro.h"
 #include "base/str.h"
 
-/* As path_is_below(), for directories that do not know the difference between letters. */
-static bool is_below_in_any_case(const char *path, const char *tree)
+/* Whether a path of so many bytes can be one below a tree of so many: it ends or goes on there. */
+static bool has_end_at(const char *path, size_t path_len, size_t len)
 {
-	size_t len = tree[1] == '\0' ? 0 : strlen(tree);
+	return len == 1 || (len <= path_len && (path[len] == '/' || path[len] == '\0'));
+}
 
-	return strncasecmp(path, tree, len) == 0 && (path[len] == '\0' || path[len] == '/');
+/* As path_is_below(), for directories that do not know the difference between letters. */
+static bool is_below_in_any_case(const char *path, size_t path_len, const char *tree, size_t len)
+{
+	return has_end_at(path, path_len, len) && (len == 1 || strncasecmp(path, tree, len) == 0);
 }
 
 static const struct carry_place *nearest(const struct carry *c, const char *path)
 {
 	const struct carry_place *found = NULL;
+	size_t len = strlen(path);
 
 	/* Of two that a path lies below, the later in the order is the nearer. */
 	for (size_t i = 0; i < c->count; i++)
-		if (path_is_below(path, c->places[i].path))
+		if (has_end_at(path, len, c->places[i].len) &&
+		    path_is_below(path, c->places[i].path))
 			found = &c->places[i];
 	return found;
 }
@@ -29,13 +35,13 @@ static const struct carry_place *nearest(const struct carry *c, const char *path
 const struct carry_place *carry_place_of(const struct carry *c, const char *path)
 {
 	const struct carry_place *found = nearest(c, path);
-	size_t len = found ? strlen(found->path) : 0;
+	size_t nearest_len = found ? found->len : 0, len = strlen(path);
 
 	for (size_t i = 0; found && i < c->count; i++) {
 		const struct carry_place *place = &c->places[i];
 
-		if (place->access < found->access && strlen(place->path) > len &&
-		    is_below_in_any_case(path, place->path))
+		if (place->access < found->access && place->len > nearest_len &&
+		    is_below_in_any_case(path, len, place->path, place->len))
 			found = place;
 	}
 	return found;
@@ -51,17 +57,20 @@ enum access carry_access(const struct carry *c, const char *path)
 enum access carry_floor(const struct carry *c, const char *path)
 {
 	enum access floor = carry_access(c, path);
+	size_t len = strlen(path);
 
 	for (size_t i = 0; i < c->count; i++)
-		if (is_below_in_any_case(c->places[i].path, path))
+		if (is_below_in_any_case(c->places[i].path, c->places[i].len, path, len))
 			floor = MIN(floor, c->places[i].access);
 	return floor;
 }
 
 bool carry_leads_to_guard(const struct carry *c, const char *path)
 {
+	size_t len = strlen(path);
+
 	for (size_t i = 0; i < c->guarded_count; i++)
-		if (is_below_in_any_case(c->guarded[i], path))
+		if (is_below_in_any_case(c->guarded[i], strlen(c->guarded[i]), path, len))
 			return true;
 	return false;
 }
@@ -101,6 +110,8 @@ bool carry_plan(struct carry *c)
 {
 	c->guarded_count = 0;
 	c->reads = c->changes = false;
+	for (size_t i = 0; i < c->count; i++)
+		c->places[i].len = strlen(c->places[i].path);
 	sift(c);
 	for (size_t i = 0; i < c->count; i++) {
 		struct carry_place *place = &c->places[i];

@@ -225,6 +225,7 @@ static int add_place(struct files_granted *granted, const char *path, enum acces
 	if (r == 0)
 		granted->carry.places[granted->carry.count++] = (struct carry_place){
 			.path = granted->paths.items[granted->paths.count - 1],
+			.len = strlen(path),
 			.access = access,
 			.grant = access,
 			.sure = access,
@@ -241,12 +242,14 @@ static int add_place(struct files_granted *granted, const char *path, enum acces
 static int take_link(const struct path_rules *rules, const struct path_rule *rule,
 		     struct files_granted *granted, struct err *err)
 {
-	_cleanup_close_ int fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC,
-					     0, RESOLVE_NO_SYMLINKS);
+	_cleanup_close_ int fd = -EBADF;
 	struct stat st;
 
-	if (rule->access >= ACCESS_WRITE || fd < 0 || fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode) ||
-	    policy_path_around(rules, rule) != ACCESS_WRITE)
+	if (rule->access >= ACCESS_WRITE || policy_path_around(rules, rule) != ACCESS_WRITE)
+		return 0;
+	fd = sys_openat2(AT_FDCWD, rule->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+			 RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISLNK(st.st_mode))
 		return 0;
 	if (rule->origin.is_flag)
 		return files_rule_error(rule, -ELOOP, err,
