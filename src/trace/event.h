@@ -61,6 +61,7 @@ struct trace_event {
 	struct trace_rule rule;
 	const char *reason, *allow_with; /* of a refusal */
 	const char *publish;             /* of a client from outside: "127.0.0.1:8080:80" */
+	uint64_t at; /* CLOCK_MONOTONIC, ns, when it happened; 0, or what cannot be: now */
 };
 
 /* What only the last line has. */

@@ -45,6 +45,7 @@ struct trace {
 	uint64_t seq;               /* of the last line in the buffer */
 	char hash[SHA256_HEX_SIZE]; /* of that line */
 	uint64_t started, oldest;   /* ns; oldest: of the first line in the buffer */
+	uint64_t last;              /* that a line was given: times do not go back */
 	int64_t second;             /* that time has the text of */
 	char time[TRACE_TIME_SIZE];
 	struct budget budget;
@@ -61,9 +62,9 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 /* The date changes once a second, the digits behind it with every event. */
-static const char *time_text(struct trace *trace)
+static const char *time_text(struct trace *trace, uint64_t ago)
 {
-	uint64_t now = clock_ns(CLOCK_REALTIME), micro = now % SECOND / 1000;
+	uint64_t now = clock_ns(CLOCK_REALTIME) - ago, micro = now % SECOND / 1000;
 	int64_t second = (int64_t)(now / SECOND);
 
 	if (second != trace->second) {
@@ -145,7 +146,7 @@ static int write_out(struct trace *trace)
 /* The end of every way to a line: number, clocks and hash are given here. */
 static int append(struct trace *trace, struct trace_line *line)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), at = line->event->at;
 	ssize_t len;
 	char *text;
 	int r = 0;
@@ -156,16 +157,18 @@ static int append(struct trace *trace, struct trace_line *line)
 		return r;
 	if (trace->used == 0)
 		trace->oldest = now;
+	at = at == 0 || at > now ? now : MAX(at, trace->last);
 	line->sandbox = trace->head.sandbox;
-	line->time = time_text(trace);
+	line->time = time_text(trace, now - at);
 	line->prev = trace->hash;
 	line->seq = trace->seq + 1;
-	line->mono = now - trace->started;
+	line->mono = at - trace->started;
 	text = trace->buffer + trace->used;
 	len = trace_line_write(line, text, TRACE_LINE_MAX);
 	if (len < 0)
 		return (int)len;
 	sha256_hex(text, (size_t)len - 1, trace->hash);
+	trace->last = at;
 	trace->seq++;
 	trace->used += (size_t)len;
 	return 0;
@@ -290,6 +293,7 @@ int trace_add(struct trace *trace, const struct trace_event *event)
 	if (is_denied && trace->fold.is_set && is_same(&trace->fold.event, event)) {
 		if (trace->fold.count++ == 0 && trace->used == 0)
 			trace->oldest = clock_ns(CLOCK_MONOTONIC);
+		trace->fold.event.at = event->at;
 		return 0;
 	}
 	r = append_fold(trace);
@@ -477,7 +481,7 @@ static struct trace *trace_new(const struct trace_request *request)
 	trace->stream = trace->head_fd = -EBADF;
 	trace->buffer = malloc(BUFFER_SIZE);
 	trace->second = -1;
-	trace->started = clock_ns(CLOCK_MONOTONIC);
+	trace->started = trace->last = clock_ns(CLOCK_MONOTONIC);
 	memcpy(trace->hash, HEAD_ZERO, sizeof(HEAD_ZERO));
 	memcpy(trace->head.acked.hash, HEAD_ZERO, sizeof(HEAD_ZERO));
 	snprintf(trace->head.sandbox, sizeof(trace->head.sandbox), "%s", request->sandbox);

@@ -180,6 +180,7 @@ static void tell(struct witness *w, const struct record_entry *entry, enum trace
 		.rule = { d->rule_source[0] ? d->rule_source : NULL, d->rule_key, d->rule_line },
 		.reason = d->reason,
 		.allow_with = d->allow_with,
+		.at = entry->time,
 	};
 
 	put(d->object, sizeof(d->object), object);

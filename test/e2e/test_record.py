@@ -418,3 +418,11 @@ for start in ("link", 9, int(sys.argv[1])):
     finally:
         os.close(folder)
     assert out == b"" and process.returncode == (125 if how == "standard input" else 0), (process.returncode, out, err)
+
+
+def test_a_line_tells_when_it_was_tried(brig):
+    """Not when it was written down, some of which is done together. The program sleeps between the two."""
+    code = "import time; open('/etc/passwd'); time.sleep(0.01); open('/etc/group')"
+    assert brig.run("--", "python3", "-c", code).code == 0
+    first, second = (next(e for e in events(brig) if e["object"] == name) for name in ("/etc/passwd", "/etc/group"))
+    assert second["mono"] - first["mono"] >= 10_000_000 and second["time"] > first["time"]

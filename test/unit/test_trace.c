@@ -578,6 +578,32 @@ static void without_anybody_who_tidies_up_there_is_a_bound(void **state)
 	assert_in_range(left, 7, 16);
 }
 
+/* What the keeper says of the time is believed where it can be. */
+static void times_do_not_go_back(void **state)
+{
+	static const uint64_t never[] = { 0, 1, UINT64_MAX };
+	struct trace *trace = trace_begin("times");
+	struct trace_event event = trace_allowed("/x");
+	struct node *lines[16];
+	size_t count;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(never); i++) {
+		event.at = never[i];
+		trace_must_add(trace, event);
+	}
+	assert_int_equal(trace_close(trace, "exit", 0), 0);
+	expect("times", VERIFY_COMPLETE);
+	count = trace_lines("times", lines, ARRAY_SIZE(lines));
+	assert_int_equal(count, 2 + ARRAY_SIZE(never));
+	for (size_t i = 1; i < count; i++) {
+		assert_true(trace_number(lines[i], "mono") >= trace_number(lines[i - 1], "mono"));
+		assert_true(strcmp(trace_text(lines[i], "time"),
+				   trace_text(lines[i - 1], "time")) >= 0);
+	}
+	trace_lines_free(lines, count);
+}
+
 static ino_t number_of(const char *path)
 {
 	struct stat st;
@@ -712,6 +738,7 @@ int main(void)
 		trace_case(a_killed_remover_does_not_look_like_a_change),
 		trace_case(the_oldest_go_and_the_living_stay),
 		trace_case(without_anybody_who_tidies_up_there_is_a_bound),
+		trace_case(times_do_not_go_back),
 		trace_case(old_files_are_used_again),
 		trace_case(a_spare_is_not_trusted),
 		trace_case(writers_do_not_remove_each_other),
