@@ -74,12 +74,15 @@ def main():
             sys.exit(f"the gate is left out: {world.why()}")
         rules = ["--allow-net", f"{internet.HOST}/32:*"]
         behind = [brig, "run", "--allow-read", os.path.dirname(workload), *rules, "--"]
+        # A connection by such a rule is the caller's own on the process tier.
+        raw = [brig, "run", "--isolation", "process", "--allow-net", f"{internet.HOST}/32:* raw", "--"]
         try:
-            rows = {"connect, us": [workload, "latency", internet.HOST, "80", "1000"],
-                    "down, GB/s": [PYTHON, "-c", BULK, "down"], "up, GB/s": [PYTHON, "-c", BULK, "up"]}
+            down, up = ([PYTHON, "-c", BULK, way] for way in ("down", "up"))
+            rows = {"connect, us": (behind, [workload, "latency", internet.HOST, "80", "1000"]),
+                    "down, GB/s": (behind, down), "up, GB/s": (behind, up), "raw down, GB/s": (raw, down), "raw up, GB/s": (raw, up)}
             print(f"{'':16}{'direct':>10}{'brig':>10}{'ratio':>8}")
-            for name, command in rows.items():
-                pairs = [(number(world.shell(*command)), number(world.shell(*behind, *command))) for _ in range(ROUNDS)]
+            for name, (before, command) in rows.items():
+                pairs = [(number(world.shell(*command)), number(world.shell(*before, *command))) for _ in range(ROUNDS)]
                 ratio = statistics.median(b / a for a, b in pairs)
                 print(f"{name:16}{statistics.median(a for a, _ in pairs):10.2f}{statistics.median(b for _, b in pairs):10.2f}{ratio:8.2f}")
             one, many = memory(world, brig, 1), memory(world, brig, 1000)
