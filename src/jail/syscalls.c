@@ -630,9 +630,11 @@ const struct syscall_row syscall_table[] = {
 	SHUT_UNLESS(WITH_PRIVATE_IPC, mq_notify), SHUT_UNLESS(WITH_PRIVATE_IPC, mq_getsetattr),
 
 	/* Looking into and steering other processes. */
-	TOLD_UNLESS(WITH_DEBUG, ptrace), TOLD_UNLESS(WITH_DEBUG, process_vm_readv),
-	TOLD_UNLESS(WITH_DEBUG, process_vm_writev), SHUT_UNLESS(WITH_DEBUG, kcmp),
-	TOLD_UNLESS(WITH_DEBUG, pidfd_getfd),
+	TOLD_UNLESS(WITH_DEBUG, ptrace), SHUT_UNLESS(WITH_DEBUG, kcmp),
+	/* A keeper inside needs these for what it records and carries out. */
+	TOLD_UNLESS(WITH_DEBUG | WITH_NESTED, process_vm_readv),
+	TOLD_UNLESS(WITH_DEBUG | WITH_NESTED, process_vm_writev),
+	TOLD_UNLESS(WITH_DEBUG | WITH_NESTED, pidfd_getfd),
 
 	/* Namespaces and mounts, the old calls and the new. */
 	BY_RULE_UNLESS(WITH_NESTED, RULE_UNSHARE, unshare), TOLD_UNLESS(WITH_NESTED, setns),

@@ -329,7 +329,7 @@ static void judge_call(struct witness *w, const struct record_taken *t)
 		      : "the system call filter refuses it in every sandbox");
 	if (opens & WITH_DEBUG)
 		snprintf(d.allow_with, sizeof(d.allow_with), "--allow debug");
-	if (opens & WITH_NESTED)
+	else if (opens & WITH_NESTED)
 		snprintf(d.allow_with, sizeof(d.allow_with), "--allow nested");
 	tell(w, &t->entry, TRACE_SYSCALL, &d, object, true);
 }
