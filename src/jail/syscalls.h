@@ -114,7 +114,7 @@ struct arg_rule {
 struct syscall_row {
 	const char *name; /* NULL for a number that no call has */
 	uint8_t verdict;  /* ALLOW or an errno; not looked at when there is a rule */
-	uint32_t opens;   /* a condition that allows the call whatever its arguments, or 0 */
+	uint32_t opens;   /* conditions, each of which allows the call whatever its arguments */
 	uint8_t rule;     /* enum arg_rule_id */
 };
 

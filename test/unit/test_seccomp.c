@@ -130,6 +130,14 @@ static bool conditions_hold(const struct filter_spec *spec, unsigned int conditi
 	return true;
 }
 
+static bool one_holds(const struct filter_spec *spec, unsigned int conditions)
+{
+	for (unsigned int bit = 1; bit <= conditions; bit <<= 1)
+		if ((conditions & bit) && condition_holds(spec, bit))
+			return true;
+	return false;
+}
+
 static bool test_holds(const struct arg_test *test, const __u64 *args)
 {
 	uint32_t word = (uint32_t)(test->high ? args[test->arg] >> 32 : args[test->arg]);
@@ -159,7 +167,7 @@ static unsigned int row_verdict(const struct filter_spec *spec, const struct sec
 {
 	const struct syscall_row *row = &syscall_table[data->nr];
 
-	if (row->opens && condition_holds(spec, row->opens))
+	if (one_holds(spec, row->opens))
 		return ALLOW;
 	return row->rule ? rule_verdict(spec, &arg_rules[row->rule], data->args) : row->verdict;
 }
