@@ -2,7 +2,7 @@
  * syscalls.h - what each system call may do: the table that workload filters are made from
  *
  * One row per system call, by number. A row is a verdict: allowed (0), or the errno that the caller
- * gets. A row may name a condition of the filter's spec that opens it, or a rule that decides by
+ * gets. A row may name conditions of the filter's spec that open it, or a rule that decides by
  * the arguments. A number without a row gets ENOSYS.
  *
  * A rule is a list of clauses, read from the top: the first whose tests all hold decides, and if
