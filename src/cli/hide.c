@@ -48,19 +48,18 @@ static bool is_same(const struct stat *a, const struct stat *b)
 /* The state directory, what is in it and above it. */
 struct family {
 	const char *path; /* of the directory itself */
-	struct stat own, inner[2], above[PATH_MAX / 2];
+	struct stat own, inner[TRACE_FOLDERS], above[PATH_MAX / 2];
 	size_t inner_count, above_count;
 	size_t lengths[PATH_MAX / 2]; /* of the paths above */
 };
 
 static void meet(struct family *family)
 {
-	static const char *const inner[] = { "sandboxes", "heads" };
 	char path[PATH_MAX + 16];
 
 	family->inner_count = family->above_count = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(inner); i++) {
-		snprintf(path, sizeof(path), "%s/%s", family->path, inner[i]);
+	for (size_t i = 0; i < TRACE_FOLDERS; i++) {
+		snprintf(path, sizeof(path), "%s/%s", family->path, trace_folders[i]);
 		if (stat(path, &family->inner[family->inner_count]) == 0)
 			family->inner_count++;
 	}

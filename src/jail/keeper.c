@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/hook.h"
 #include "base/sys.h"
@@ -105,20 +106,12 @@ static int reap(pid_t first, int control, struct keeper_event *ret_exit, bool *r
 	return found;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 /* Ends everything and reaps it. 0, or -ETIME when a process does not die (it hangs in the kernel).
  */
 static int end_all(bool scoped, int signals, pid_t first, int control,
 		   struct keeper_event *ret_exit)
 {
-	uint64_t deadline = now_ms() + END_TIMEOUT_MS;
+	uint64_t deadline = clock_ms() + END_TIMEOUT_MS;
 	struct signalfd_siginfo drop[8];
 	bool more;
 
@@ -130,7 +123,7 @@ static int end_all(bool scoped, int signals, pid_t first, int control,
 
 		if (r == -ECHILD)
 			return 0;
-		if (now_ms() > deadline)
+		if (clock_ms() > deadline)
 			return -ETIME;
 		kill(-1, SIGKILL);
 		if (poll(&poll_signals, 1, more ? 0 : 100) > 0 &&
@@ -254,7 +247,7 @@ static int time_left(const struct watch *watch)
 
 	if (next == UINT64_MAX && !watch->is_detaching && !watch->outlet->held_count)
 		return -1;
-	now = now_ms();
+	now = clock_ms();
 	if (watch->outlet->held_count)
 		next = MIN(next, now + OUTLET_LOOK_MS);
 	if (watch->is_detaching)
@@ -265,7 +258,7 @@ static int time_left(const struct watch *watch)
 /* Not more often than is good for those who wait. */
 static void look_at_held(struct watch *watch)
 {
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 
 	if (now < watch->next_look)
 		return;
@@ -276,7 +269,7 @@ static void look_at_held(struct watch *watch)
 /* What is due by now. False at the deadline. */
 static bool look_at_clock(struct watch *watch)
 {
-	uint64_t now = now_ms();
+	uint64_t now = clock_ms();
 
 	if (watch->is_detaching)
 		watch->is_detaching = beside_is_left();
@@ -285,22 +278,28 @@ static bool look_at_clock(struct watch *watch)
 
 static int expect_others(struct watch *watch)
 {
-	int r;
+	const struct outlet *outlet = watch->outlet;
+	const struct {
+		int fd;
+		uint32_t events, news;
+	} others[] = {
+		{ watch->control, EPOLLIN, NEWS_CONTROL },
+		{ watch->signals, EPOLLIN, NEWS_SIGNALS },
+		{ outlet->channel, 0, NEWS_OUTLET },
+		{ watch->supply, EPOLLIN, NEWS_SUPPLY },
+		/* Once: they are handed over then, and live on. */
+		{ outlet->datagrams, EPOLLIN | EPOLLONESHOT, NEWS_RESOLVER },
+		{ outlet->listener, EPOLLIN | EPOLLONESHOT, NEWS_RESOLVER },
+	};
+	int r = 0;
 
+	_Static_assert(ARRAY_SIZE(others) + 1 == NEWS_MAX, "these, and the timer of the record");
 	watch->others = epoll_create1(EPOLL_CLOEXEC);
 	if (watch->others < 0)
 		return -errno;
-	r = expect_news(watch->others, watch->control, EPOLLIN, NEWS_CONTROL);
-	r = r < 0 ? r : expect_news(watch->others, watch->signals, EPOLLIN, NEWS_SIGNALS);
-	r = r < 0 ? r : expect_news(watch->others, watch->outlet->channel, 0, NEWS_OUTLET);
-	r = r < 0 ? r : expect_news(watch->others, watch->supply, EPOLLIN, NEWS_SUPPLY);
-	/* Once: they are handed over then, and live on. */
-	r = r < 0 ? r
-		  : expect_news(watch->others, watch->outlet->datagrams, EPOLLIN | EPOLLONESHOT,
-				NEWS_RESOLVER);
-	return r < 0 ? r
-		     : expect_news(watch->others, watch->outlet->listener, EPOLLIN | EPOLLONESHOT,
-				   NEWS_RESOLVER);
+	for (size_t i = 0; i < ARRAY_SIZE(others) && r == 0; i++)
+		r = expect_news(watch->others, others[i].fd, others[i].events, others[i].news);
+	return r;
 }
 
 static unsigned int take_news(const struct watch *watch)
@@ -585,7 +584,7 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		watch->lost = watch->mounts < 0 || !executor_is_intact(watch->executor);
 	}
 	if (jail->wall_ms != UINT64_MAX) {
-		watch->deadline = now_ms() + jail->wall_ms + LATE_MS;
+		watch->deadline = clock_ms() + jail->wall_ms + LATE_MS;
 		watch->recorder->deadline = watch->deadline * 1000000;
 	}
 	event.pid = watch->first;
@@ -645,6 +644,7 @@ _Noreturn static void keeper_main(struct jail *jail, const struct jail_command *
 	struct watch watch = { .control = control,
 			       .executor = &executor,
 			       .signals = -EBADF,
+			       .others = -EBADF,
 			       .supply = jail->supply,
 			       .mounts = -EBADF,
 			       .record_timer = -EBADF,
@@ -767,7 +767,7 @@ int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
 int descendants_kill(uint64_t timeout_ms)
 {
 	static pid_t pids[TREE_MAX];
-	uint64_t deadline = now_ms() + timeout_ms;
+	uint64_t deadline = clock_ms() + timeout_ms;
 
 	for (;;) {
 		const struct timespec pause = { .tv_nsec = 2000000 };
@@ -782,7 +782,7 @@ int descendants_kill(uint64_t timeout_ms)
 		for (int i = 0; i < REAP_MAX; i++)
 			if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
 				return 0;
-		if (now_ms() > deadline)
+		if (clock_ms() > deadline)
 			return -ETIME;
 		nanosleep(&pause, NULL);
 	}

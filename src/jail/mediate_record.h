@@ -5,6 +5,8 @@
  * kernel decides by the mounts or by Landlock, whatever the memory holds by then. So a record says
  * what was asked for at that moment, and never lets anything through that the walls would not. A
  * call that the filter would have refused without a record is refused here, with the same errno.
+ * A call that the keeper carries out itself copies its own arguments for that, once: what is judged
+ * is what is done, but a second thread can make the record say something else.
  *
  * What cannot be copied is not let through: the call gets the errno that the kernel would give for
  * such memory, or EACCES where the memory is closed to us (target.h). Otherwise whoever makes a page

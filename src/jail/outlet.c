@@ -129,10 +129,17 @@ static int hand_over(struct outlet *outlet, const struct outlet_message *message
 	return send_message(outlet, message, &fd, 1, families, is_due ? ARRAY_SIZE(families) : 0);
 }
 
+static void forget_answered(struct outlet *outlet, int listener)
+{
+	for (size_t i = outlet->held_count; i-- > 0;)
+		if (!reply_is_awaited(listener, outlet->held[i].id))
+			outlet->held[i] = outlet->held[--outlet->held_count];
+}
+
 static bool has_room(struct outlet *outlet, int listener)
 {
 	if (outlet->held_count == OUTLET_HELD_MAX)
-		outlet_look(outlet, listener);
+		forget_answered(outlet, listener);
 	return outlet->held_count < OUTLET_HELD_MAX;
 }
 
@@ -178,22 +185,12 @@ int outlet_offer(struct outlet *outlet, int listener, const struct seccomp_notif
 	return 1;
 }
 
-static void forget(struct outlet *outlet, size_t at)
-{
-	outlet->held[at] = outlet->held[--outlet->held_count];
-}
-
 void outlet_look(struct outlet *outlet, int listener)
 {
-	for (size_t i = outlet->held_count; i-- > 0;) {
-		uint64_t id = outlet->held[i].id;
-
-		if (!reply_is_awaited(listener, id)) {
-			forget(outlet, i);
-		} else if (!outlet->held[i].is_signalled &&
-			   target_has_signal(outlet->held[i].tid)) {
-			/* The gate answers: until then the socket does not look like a connecting one. */
-			outlet->held[i].is_signalled = tell(outlet, OUTLET_SIGNAL, id) == 0;
-		}
-	}
+	forget_answered(outlet, listener);
+	for (size_t i = 0; i < outlet->held_count; i++)
+		/* The gate answers: until then the socket does not look like a connecting one. */
+		if (!outlet->held[i].is_signalled && target_has_signal(outlet->held[i].tid))
+			outlet->held[i].is_signalled =
+				tell(outlet, OUTLET_SIGNAL, outlet->held[i].id) == 0;
 }

@@ -15,6 +15,8 @@
 
 #define BELOW (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
 
+const char *const trace_folders[TRACE_FOLDERS] = { "sandboxes", "heads", "spares" };
+
 static const char *home_of_user(void)
 {
 	const char *home = getenv("HOME");

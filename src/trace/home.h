@@ -22,6 +22,10 @@
 
 #define TRACE_PATH_SIZE 64 /* of a path below the state directory */
 
+/* What lies in it, as above. A sandbox must reach none of them, by whatever name (cli/hide.h). */
+enum { TRACE_FOLDERS = 3 };
+extern const char *const trace_folders[TRACE_FOLDERS];
+
 /* Where this user's state directory is, or would be. */
 [[nodiscard]] int trace_home_path(char path[static PATH_MAX], struct err *err);
 

@@ -361,10 +361,8 @@ static int write_start(struct trace *trace, const struct trace_request *request)
 
 static int make_folders(int home)
 {
-	static const char *const names[] = { "sandboxes", "heads" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (mkdirat(home, names[i], 0700) < 0 && errno != EEXIST)
+	for (size_t i = 0; i < TRACE_FOLDERS; i++)
+		if (mkdirat(home, trace_folders[i], 0700) < 0 && errno != EEXIST)
 			return -errno;
 	return 0;
 }

@@ -381,7 +381,7 @@ def test_an_execve_that_fails_is_another_number_for_nobody(brig, closed):
     assert len({number for number, _, _ in execs}) == len(execs)
 
 
-@pytest.mark.parametrize("what", [".", "brig", "brig/sandboxes", "brig/heads"])
+@pytest.mark.parametrize("what", [".", "brig", "brig/sandboxes", "brig/heads", "brig/spares"])
 def test_the_record_under_another_name(brig, what):
     """A tree that is shown is a bind mount of the state directory, of one above it or of one in it."""
     if os.geteuid() != 0:
