@@ -15,11 +15,14 @@ FUZZ_SECONDS ?= 60
 
 .PHONY: all run test unit e2e attack lab lint bench fuzz install docs clean setup-build setup-test setup-lab
 
-all: setup-build build/build.ninja
-	@ninja -C build brig
+all: setup-build build/build.ninja build-serve/build.ninja
+	@ninja -C build brig brig-init
+	@ninja -C build-serve brig-serve
+	@cmp -s build-serve/brig-serve build/brig-serve || install -m 755 build-serve/brig-serve build/brig-serve
 
 setup-build:
 	@scripts/setup build
+	@scripts/ui
 
 setup-test:
 	@scripts/setup test
@@ -30,13 +33,18 @@ setup-lab:
 
 build/build.ninja:
 	@if command -v musl-gcc >/dev/null 2>&1; then \
-		CC=musl-gcc meson setup build -Dlibc=musl; \
+		CC=musl-gcc meson setup build -Dlibc=musl -Dserve=false; \
 	else \
 		echo "make: no musl-gcc: building with the system's C library, which starts slower" >&2; \
-		meson setup build; \
+		meson setup build -Dserve=false; \
 	fi
 
+# The daemon's libraries are the system's, so is its C library.
+build-serve/build.ninja:
+	@CC=gcc meson setup build-serve
+
 build-test/build.ninja:
+	@scripts/ui
 	@CC=gcc meson setup build-test -Dtests=true -Dtest_hooks=true -Db_sanitize=address,undefined -Db_lundef=false
 
 build-clang/build.ninja:
@@ -77,7 +85,18 @@ docs: all
 
 install: all
 	@install -D -m 755 build/brig $(DESTDIR)$(PREFIX)/bin/brig
+	@install -D -m 755 build/brig-init $(DESTDIR)$(PREFIX)/libexec/brig/brig-init
+	@install -D -m 755 build/brig-serve $(DESTDIR)$(PREFIX)/libexec/brig/brig-serve
+	@for unit in brig.service brig.socket; do \
+		install -d $(DESTDIR)$(PREFIX)/lib/systemd/system && \
+		sed 's,@PREFIX@,$(PREFIX),' systemd/$$unit >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit; \
+	done
 	@install -D -m 644 man/brig.1 $(DESTDIR)$(PREFIX)/share/man/man1/brig.1
+	@for shell in bash:bash-completion/completions/brig zsh:zsh/site-functions/_brig \
+		fish:fish/vendor_completions.d/brig.fish; do \
+		build/brig completion $${shell%%:*} | \
+			install -D -m 644 /dev/stdin $(DESTDIR)$(PREFIX)/share/$${shell#*:}; \
+	done
 	@for policy in policies/*.yaml; do \
 		install -D -m 644 $$policy $(DESTDIR)$(PREFIX)/share/brig/policies/$${policy##*/}; \
 	done

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -188,4 +189,29 @@ int fd_receive(int socket, void *data, size_t len, int ret_descriptors[static FD
 	}
 	memcpy(ret_descriptors, descriptors, sizeof(descriptors));
 	return 0;
+}
+
+/* What it was before it was raised first; 0: it was not. */
+static rlim_t usual_limit;
+
+void fd_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	if (!usual_limit)
+		usual_limit = limit.rlim_cur;
+	limit.rlim_cur = limit.rlim_max;
+	(void)!setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void fd_lower_limit(void)
+{
+	struct rlimit limit;
+
+	if (!usual_limit || getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = usual_limit;
+	(void)!setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -50,6 +50,11 @@ void fd_close_others(int *keep, size_t count);
 
 [[nodiscard]] int fd_set_nonblock(int fd, int on);
 
+/* As many open descriptors as this process may have at all. */
+void fd_raise_limit(void);
+/* As many as before, for what is started now: a program counts on the usual number. */
+void fd_lower_limit(void);
+
 #define FD_PASS_MAX 8
 
 /* One message over a UNIX socket, with descriptors. Waits only if the socket does. */

@@ -2,8 +2,10 @@
 
 #ifdef BRIG_TEST_HOOKS
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Finds name in the comma-separated list of an environment variable; returns what follows it, or
  * NULL. */
@@ -33,6 +35,12 @@ int hook_errno(const char *call)
 	const char *rest = list_find("BRIG_TEST_FAIL", call);
 
 	return rest && *rest == '=' ? atoi(rest + 1) : 0;
+}
+
+void hook_point(const char *name)
+{
+	if (list_find("BRIG_TEST_DIE", name))
+		kill(getpid(), SIGKILL);
 }
 
 #endif

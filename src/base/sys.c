@@ -307,6 +307,7 @@ int sys_mount_attributes(int tree, uint64_t set, uint64_t clear, int idmap)
 
 	FAIL_IF_ASKED("mount_setattr");
 	if (idmap >= 0) {
+		FAIL_IF_ASKED("idmap");
 		attr.attr_set |= MOUNT_ATTR_IDMAP;
 		/* Opened among the host's mounts, where most spread. */
 		attr.propagation = MS_PRIVATE;
@@ -375,13 +376,16 @@ int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char 
 	return CALL(SYS_renameat2, from_dir, from, to_dir, to, 1);
 }
 
-static int set_capabilities(uint64_t permitted, uint64_t effective)
+static int set_capabilities(uint64_t permitted, uint64_t effective, uint64_t inheritable)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	const struct __user_cap_data_struct data[2] = {
-		{ .permitted = (uint32_t)permitted, .effective = (uint32_t)effective },
+		{ .permitted = (uint32_t)permitted,
+		  .effective = (uint32_t)effective,
+		  .inheritable = (uint32_t)inheritable },
 		{ .permitted = (uint32_t)(permitted >> 32),
-		  .effective = (uint32_t)(effective >> 32) },
+		  .effective = (uint32_t)(effective >> 32),
+		  .inheritable = (uint32_t)(inheritable >> 32) },
 	};
 
 	return CALL(SYS_capset, &header, data);
@@ -408,7 +412,33 @@ int sys_drop_capabilities(uint64_t keep)
 	r = CALL(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL);
 	if (r < 0 && r != -EINVAL)
 		return r;
-	return set_capabilities(keep, 0);
+	return set_capabilities(keep, 0, 0);
+}
+
+int sys_pass_capabilities(uint64_t passed, bool roots)
+{
+	const unsigned long fixed =
+		SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED;
+	int r;
+
+	FAIL_IF_ASKED("capset");
+	r = set_capabilities(passed | 1ull << CAP_SETPCAP, passed | 1ull << CAP_SETPCAP, passed);
+	for (unsigned int cap = 0; cap < 64 && r == 0; cap++)
+		if (passed >> cap & 1)
+			r = CALL(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0);
+	/* uid 0 means nothing by itself, and nothing can be added. */
+	r = r < 0 ? r
+		  : CALL(SYS_prctl, PR_SET_SECUREBITS,
+			 SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | (roots ? 0 : fixed) |
+				 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED);
+	return r < 0 ? r : set_capabilities(passed, passed, passed);
+}
+
+int sys_limit_capabilities(uint64_t kept, uint64_t until_exec)
+{
+	FAIL_IF_ASKED("capset");
+	/* The ambient ones follow what can be inherited, and are all that execve leaves. */
+	return set_capabilities(kept | until_exec, kept, kept);
 }
 
 int sys_become(unsigned int id)
@@ -419,7 +449,18 @@ int sys_become(unsigned int id)
 	return r < 0 ? r : CALL(SYS_setresuid, id, id, id);
 }
 
+int sys_borrow_ids(unsigned int id)
+{
+	FAIL_IF_ASKED("setfsuid");
+	/* They tell what was before, whatever happens. */
+	syscall(SYS_setfsgid, id);
+	syscall(SYS_setfsuid, id);
+	return syscall(SYS_setfsuid, -1) == (long)id && syscall(SYS_setfsgid, -1) == (long)id
+		       ? 0
+		       : -EPERM;
+}
+
 int sys_raise_capabilities(uint64_t kept)
 {
-	return set_capabilities(kept, kept);
+	return set_capabilities(kept, kept, 0);
 }

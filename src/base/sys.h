@@ -9,6 +9,7 @@
 #ifndef BRIG_BASE_SYS_H
 #define BRIG_BASE_SYS_H
 
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/openat2.h>
@@ -94,7 +95,44 @@ int sys_rename_noreplace(int from_dir, const char *from, int to_dir, const char 
 int sys_drop_capabilities(uint64_t keep);
 int sys_raise_capabilities(uint64_t kept);
 
+/*
+ * Drops every other, and hands these on to what is executed: it can give them up, and get no more. roots:
+ * they are root's, and who becomes another user has them no longer.
+ */
+int sys_pass_capabilities(uint64_t passed, bool roots);
+
+/*
+ * Of those that one has, only these, for what is executed as well. until_exec: besides, to have and not to
+ * use, until something is executed.
+ */
+int sys_limit_capabilities(uint64_t kept, uint64_t until_exec);
+
+/*
+ * Of init: the rights that change ids, inside the sandbox's user namespace, and that signal any of them.
+ */
+#define SYS_INIT_RIGHTS (1ull << CAP_SETUID | 1ull << CAP_SETGID | 1ull << CAP_KILL)
+
+/*
+ * Of root, where the system is the sandbox's own: besides, over files of its ids. Without these he could not
+ * chown, chmod or remove what another user of his has, nor unpack an archive. None of them reaches
+ * beyond the ids of the sandbox, or opens a part of the kernel.
+ */
+#define SYS_ROOT_RIGHTS \
+	(SYS_INIT_RIGHTS | 1ull << CAP_CHOWN | 1ull << CAP_DAC_OVERRIDE | 1ull << CAP_FOWNER)
+
+/*
+ * What init has and that root has not: a right that means nothing in a user namespace. The kernel lets nobody
+ * trace a process, or read its memory, that has a capability which he has not.
+ */
+#define SYS_INIT_MARK (1ull << CAP_BLOCK_SUSPEND)
+
 /* uid and gid of this task alone, no other groups. */
 int sys_become(unsigned int id);
+
+/*
+ * For files alone, until 0 gives root its own back: with another id the rights of root over files
+ * rest as well. -EPERM: it could not be.
+ */
+int sys_borrow_ids(unsigned int id);
 
 #endif

@@ -12,8 +12,11 @@
 #include "policy/keys.h"
 
 const struct verb *const verb_table[] = {
-	&verb_run,    &verb_doctor,  &verb_policy, &verb_events,
-	&verb_manual, &verb_version, &verb_help,
+	&verb_run,        &verb_create, &verb_exec,     &verb_attach,   &verb_logs,   &verb_ps,
+	&verb_stats,      &verb_cp,     &verb_port,     &verb_net,      &verb_pause,  &verb_resume,
+	&verb_extend,     &verb_kill,   &verb_snapshot, &verb_image,    &verb_diff,   &verb_export,
+	&verb_events,     &verb_serve,  &verb_key,      &verb_template, &verb_policy, &verb_doctor,
+	&verb_completion, &verb_manual, &verb_version,  &verb_help,
 };
 
 int complain(const struct err *err)
@@ -73,40 +76,100 @@ static int unknown_option(const struct verb *verb, const char *name, struct err 
 		       verb->name);
 }
 
+/* One option as both forms come to it: what a person wrote, and what may stand behind it. */
+struct written {
+	const char *name, *text; /* "user"; "--user" or "-u" */
+	const char *argument;    /* NULL: a switch */
+	const char *joined;      /* a value in the same word, or NULL */
+};
+
+static int take_value(struct args *args, const struct written *w, const char **ret_name,
+		      const char **ret_value, struct err *err)
+{
+	const char *value = NULL;
+
+	if (!w->argument && w->joined)
+		return err_set(err, -EINVAL, "%s takes no value", w->text);
+	if (w->argument) {
+		value = w->joined ?: args->at < args->argc ? args->argv[args->at++] : NULL;
+		if (!value)
+			return err_set(err, -EINVAL, "%s needs %s", w->text, w->argument);
+	}
+	*ret_name = w->name;
+	*ret_value = value;
+	return 1;
+}
+
+static int take_long(struct args *args, const struct verb *verb, const char **ret_name,
+		     const char **ret_value, struct err *err)
+{
+	static char text[64];
+	const char *word = args->argv[args->at], *equal = strchr(word, '=');
+	const struct key_flag *flag = NULL;
+	const struct option *option;
+	struct written w = { .name = text + 2, .text = text, .joined = equal ? equal + 1 : NULL };
+
+	snprintf(text, sizeof(text), "%.*s", equal ? (int)(equal - word) : (int)sizeof(text), word);
+	option = find_option(verb, w.name);
+	if (!option && !(verb->takes_policy && key_of_flag(w.name, &flag)))
+		return unknown_option(verb, w.name, err);
+	w.argument = option ? option->argument : flag->argument;
+	args->at++;
+	return take_value(args, &w, ret_name, ret_value, err);
+}
+
+static const struct option *find_letter(const struct verb *verb, char letter)
+{
+	for (const struct option *o = verb->options; o && o->name; o++)
+		if (o->letter == letter)
+			return o;
+	return NULL;
+}
+
+static int take_letter(struct args *args, const struct verb *verb, const char **ret_name,
+		       const char **ret_value, struct err *err)
+{
+	const char *rest = args->argv[args->at] + 1 + args->letter;
+	const char text[] = { '-', rest[0], '\0' };
+	const struct option *option = find_letter(verb, rest[0]);
+	struct written w = { .text = text };
+
+	if (!option && args->letter == 0)
+		return err_set(err, -EINVAL, "unknown option \"%s\" (see \"brig help %s\")",
+			       args->argv[args->at], verb->name);
+	if (!option)
+		return err_set(err, -EINVAL, "unknown option \"%s\" in \"%s\"", text,
+			       args->argv[args->at]);
+	w.name = option->name;
+	w.argument = option->argument;
+	if (!w.argument && rest[1]) {
+		args->letter++;
+	} else {
+		w.joined = rest[1] ? rest + 1 : NULL;
+		args->letter = 0;
+		args->at++;
+	}
+	return take_value(args, &w, ret_name, ret_value, err);
+}
+
 int args_next(struct args *args, const struct verb *verb, const char **ret_name,
 	      const char **ret_value, struct err *err)
 {
-	static char name[64];
-	const struct key_flag *flag = NULL;
-	const struct option *option;
-	const char *text = args->at < args->argc ? args->argv[args->at] : NULL, *equal;
-	bool wants;
+	const char *word = args->at < args->argc ? args->argv[args->at] : NULL;
 
-	if (!text || text[0] != '-' || text[1] == '\0')
+	if (!word || word[0] != '-' || word[1] == '\0')
 		return 0;
-	args->at++;
-	if (str_equal(text, "--"))
+	if (str_equal(word, "--")) {
+		args->at++;
 		return 0;
-	if (str_equal(text, "-h"))
-		text = "--help";
-	if (text[1] != '-')
-		return err_set(err, -EINVAL, "unknown option \"%s\" (see \"brig help %s\")", text,
-			       verb->name);
-	equal = strchr(text, '=');
-	snprintf(name, sizeof(name), "%.*s", equal ? (int)(equal - text - 2) : (int)sizeof(name),
-		 text + 2);
-	option = find_option(verb, name);
-	if (!option && !(verb->takes_policy && key_of_flag(name, &flag)))
-		return unknown_option(verb, name, err);
-	wants = !option || option->argument;
-	if (!wants && equal)
-		return err_set(err, -EINVAL, "--%s takes no value", name);
-	if (wants && !equal && args->at >= args->argc)
-		return err_set(err, -EINVAL, "--%s needs %s", name,
-			       option ? option->argument : flag->argument);
-	*ret_name = name;
-	*ret_value = !wants ? NULL : equal ? equal + 1 : args->argv[args->at++];
-	return 1;
+	}
+	return word[1] == '-' ? take_long(args, verb, ret_name, ret_value, err)
+			      : take_letter(args, verb, ret_name, ret_value, err);
+}
+
+bool is_help(const char *word)
+{
+	return str_equal(word, "--help") || str_equal(word, "-h");
 }
 
 static const struct verb *find_verb(const char *name)

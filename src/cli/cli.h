@@ -21,6 +21,7 @@
 #define EXIT_BRIG 125
 
 struct option {
+	char letter;          /* short form; 0: none */
 	const char *name;     /* without dashes */
 	const char *argument; /* NULL: a switch */
 	const char *summary;
@@ -40,21 +41,28 @@ struct verb {
 size_t verb_list(const struct verb *const **ret_verbs);
 const struct verb *verb_find(const char *name, struct err *err); /* NULL: err suggests one */
 
-extern const struct verb verb_run, verb_doctor, verb_policy, verb_events, verb_manual, verb_version,
-	verb_help;
+extern const struct verb verb_run, verb_create, verb_exec, verb_attach, verb_logs, verb_doctor,
+	verb_policy, verb_events, verb_manual, verb_version, verb_help;
+extern const struct verb verb_ps, verb_stats, verb_cp, verb_port, verb_net, verb_pause, verb_resume,
+	verb_extend, verb_kill, verb_snapshot, verb_image, verb_diff, verb_export, verb_completion;
+extern const struct verb verb_serve, verb_key, verb_template;
 
 /*
  * Goes through the options of a verb. Returns 1 with the option's name and value (NULL for a
  * switch), 0 at the first argument that is no option (its index in *at; "--" is skipped), or
- * -EINVAL.
+ * -EINVAL. An option may be written --user root, --user=root, -u root or -uroot; switches may share
+ * a word (-it), the last of which may be an option with a value.
  */
 struct args {
 	int argc;
 	char **argv;
-	int at; /* begin with 1 */
+	int at;     /* begin with 1 */
+	int letter; /* begin with 0: the next one in argv[at] is behind this */
 };
 [[nodiscard]] int args_next(struct args *args, const struct verb *verb, const char **ret_name,
 			    const char **ret_value, struct err *err);
+
+bool is_help(const char *word); /* --help or -h, for verbs that take next to nothing else */
 
 /* Prints "brig: TEXT" and returns EXIT_BRIG. */
 int complain(const struct err *err);

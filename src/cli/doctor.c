@@ -7,9 +7,9 @@
 #include "tier/tier.h"
 
 static const struct option doctor_options[] = {
-	{ "json", NULL, "print JSON" },
-	{ "schema", NULL, "print the JSON Schema of what --json prints" },
-	{ "help", NULL, "this text" },
+	{ 0, "json", NULL, "print JSON" },
+	{ 0, "schema", NULL, "print the JSON Schema of what --json prints" },
+	{ 'h', "help", NULL, "this text" },
 	{ 0 },
 };
 

@@ -10,10 +10,10 @@
 #include "trace/home.h"
 
 static const struct option events_options[] = {
-	{ "denied", NULL, "only what was refused" },
-	{ "follow", NULL, "wait for more until the sandbox ends" },
-	{ "json", NULL, "print JSON; events as they stand in the stream, one per line" },
-	{ "help", NULL, "this text" },
+	{ 0, "denied", NULL, "only what was refused" },
+	{ 'f', "follow", NULL, "wait for more until the sandbox ends" },
+	{ 0, "json", NULL, "print JSON; events as they stand in the stream, one per line" },
+	{ 'h', "help", NULL, "this text" },
 	{ 0 },
 };
 

@@ -7,7 +7,7 @@
 #include "config.h"
 #include "policy/keys.h"
 
-static const struct option no_options[] = { { "help", NULL, "this text" }, { 0 } };
+static const struct option no_options[] = { { 'h', "help", NULL, "this text" }, { 0 } };
 
 /* Prints text in lines of at most 78 columns, each behind indent. */
 static void print_wrapped(const char *text, int indent)
@@ -36,11 +36,13 @@ static void print_wrapped(const char *text, int indent)
 	putchar('\n');
 }
 
-static void print_option(const char *name, const char *argument, const char *summary)
+static void print_option(char letter, const char *name, const char *argument, const char *summary)
 {
-	char left[40];
+	char left[40], short_form[8] = "";
 
-	snprintf(left, sizeof(left), "--%s%s%s", name, argument ? " " : "",
+	if (letter)
+		snprintf(short_form, sizeof(short_form), "-%c, ", letter);
+	snprintf(left, sizeof(left), "%s--%s%s%s", short_form, name, argument ? " " : "",
 		 argument ? argument : "");
 	printf("  %-25s %s\n", left, summary);
 }
@@ -52,7 +54,7 @@ static void print_policy_options(void)
 		for (size_t k = 0; k < KEY_MAX_FLAGS && policy_keys[i].flags[k].name; k++) {
 			const struct key_flag *flag = &policy_keys[i].flags[k];
 
-			print_option(flag->name, flag->argument, flag->summary);
+			print_option(0, flag->name, flag->argument, flag->summary);
 			if (policy_keys[i].needs)
 				printf("  %-25s (needs %s: not in this version)\n", "",
 				       policy_keys[i].needs);
@@ -82,7 +84,7 @@ void print_help(const struct verb *verb)
 	print_wrapped(verb->text, 0);
 	printf("\nOptions:\n");
 	for (const struct option *o = verb->options; o && o->name; o++)
-		print_option(o->name, o->argument, o->summary);
+		print_option(o->letter, o->name, o->argument, o->summary);
 	if (verb->takes_policy)
 		print_policy_options();
 	printf("\nExamples:\n");
@@ -99,7 +101,7 @@ static int verb_help_main(int argc, char **argv)
 	struct err err = ERR_NONE;
 	const struct verb *verb = NULL;
 
-	if (argc > 1 && !str_equal(argv[1], "--help")) {
+	if (argc > 1 && !is_help(argv[1])) {
 		verb = verb_find(argv[1], &err);
 		if (!verb)
 			return complain(&err);
@@ -113,7 +115,7 @@ static int verb_version_main(int argc, char **argv)
 	_cleanup_(node_freep) struct node *root = NULL;
 	int r;
 
-	if (argc > 1 && str_equal(argv[1], "--help")) {
+	if (argc > 1 && is_help(argv[1])) {
 		print_help(&verb_version);
 		return 0;
 	}
@@ -132,8 +134,8 @@ static int verb_version_main(int argc, char **argv)
 	return r < 0 ? complain_text("out of memory") : print_json(root);
 }
 
-static const struct option version_options[] = { { "json", NULL, "print JSON" },
-						 { "help", NULL, "this text" },
+static const struct option version_options[] = { { 0, "json", NULL, "print JSON" },
+						 { 'h', "help", NULL, "this text" },
 						 { 0 } };
 
 const struct verb verb_help = {

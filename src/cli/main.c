@@ -6,6 +6,7 @@
 
 #include "base/title.h"
 #include "cli/cli.h"
+#include "cli/forge.h"
 
 /* A descriptor of ours in a gap among 0, 1 and 2 would become the command's. */
 static void fill_gaps(void)
@@ -30,7 +31,9 @@ int main(int argc, char **argv)
 		print_help(NULL);
 		return EXIT_BRIG;
 	}
-	if (str_equal(argv[1], "--help") || str_equal(argv[1], "-h"))
+	if (str_equal(argv[1], "forge"))
+		return forge_main(argc - 1, argv + 1);
+	if (is_help(argv[1]))
 		argv[1][0] = '\0';
 	verb = argv[1][0] == '\0'                ? &verb_help
 	       : str_equal(argv[1], "--version") ? &verb_version

@@ -32,10 +32,13 @@ static void roff(const char *text)
 	putchar('\n');
 }
 
-static void roff_option(const char *name, const char *argument, const char *summary,
+static void roff_option(char letter, const char *name, const char *argument, const char *summary,
 			const char *needs)
 {
-	printf(".TP\n.B \\-\\-");
+	printf(".TP\n.B ");
+	if (letter)
+		printf("\\-%c,\\ ", letter);
+	printf("\\-\\-");
 	for (const char *p = name; *p; p++)
 		printf(*p == '-' ? "\\-" : "%c", *p);
 	if (argument)
@@ -51,12 +54,12 @@ static void roff_verb(const struct verb *verb)
 	printf(".SS brig %s %s\n", verb->name, verb->usage);
 	roff(verb->text);
 	for (const struct option *o = verb->options; o && o->name; o++)
-		roff_option(o->name, o->argument, o->summary, NULL);
+		roff_option(o->letter, o->name, o->argument, o->summary, NULL);
 	for (size_t i = 0; verb->takes_policy && i < policy_key_count; i++)
 		for (size_t k = 0; k < KEY_MAX_FLAGS && policy_keys[i].flags[k].name; k++) {
 			const struct key_flag *flag = &policy_keys[i].flags[k];
 
-			roff_option(flag->name, flag->argument, flag->summary,
+			roff_option(0, flag->name, flag->argument, flag->summary,
 				    policy_keys[i].needs);
 		}
 	printf(".PP\nExamples:\n.PP\n.nf\n.RS\n");
@@ -147,7 +150,7 @@ static void print_events(void)
 	}
 }
 
-static const struct option manual_options[] = { { "help", NULL, "this text" }, { 0 } };
+static const struct option manual_options[] = { { 'h', "help", NULL, "this text" }, { 0 } };
 
 static int verb_manual_main(int argc, char **argv)
 {
@@ -159,7 +162,7 @@ static int verb_manual_main(int argc, char **argv)
 		      { "tiers", print_tiers },
 		      { "events", print_events } };
 
-	if (argc > 1 && str_equal(argv[1], "--help")) {
+	if (argc > 1 && is_help(argv[1])) {
 		print_help(&verb_manual);
 		return 0;
 	}

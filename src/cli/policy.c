@@ -8,8 +8,8 @@
 #include "tier/tier.h"
 
 static const struct option policy_options[] = {
-	{ "json", NULL, "print JSON" },
-	{ "help", NULL, "this text" },
+	{ 0, "json", NULL, "print JSON" },
+	{ 'h', "help", NULL, "this text" },
 	{ 0 },
 };
 

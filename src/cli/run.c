@@ -1,61 +1,45 @@
 /* run.c - brig run: one command in a sandbox, in the foreground */
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cli/changes.h"
 #include "cli/cli.h"
-#include "cli/hide.h"
+#include "cli/grant.h"
 #include "data/schema.h"
 #include "tier/tier.h"
 #include "warden/warden.h"
 
 #define PRINTED_DENIALS 10
-#define OPERATOR_POLICY "/etc/brig/policy.yaml"
-#define PROJECT_POLICY  ".brig.yaml"
-#define DEFAULT_POLICY  "base"
 
 static const struct option run_options[] = {
-	{ "policy", "FILE|NAME", "policy to start from (default: your policy.yaml, else base)" },
-	{ "json", NULL, "print one JSON object with the result, output included" },
-	{ "raw", NULL, "do not make the output harmless for the terminal" },
-	{ "weaken", "WALL", "start although this host cannot give WALL (signals)" },
-	{ "dry-run", NULL, "print every step of the set-up, and do none" },
-	{ "diff", NULL, "print what was changed in overlays" },
-	{ "commit", NULL, "bring the changes in overlays back when the command succeeded" },
-	{ "export", "DIR|FILE.tar", "write what the sandbox made to a new folder or tar file" },
-	{ "verbose", NULL, "say which tier was chosen and what it enforces" },
-	{ "schema", NULL, "print the JSON Schema of what --json prints (also with --dry-run)" },
-	{ "help", NULL, "this text" },
+	GRANT_POLICY,
+	{ 0, "json", NULL, "print one JSON object with the result, output included" },
+	{ 0, "raw", NULL, "do not make the output harmless for the terminal" },
+	GRANT_WEAKEN,
+	GRANT_BOUNDS,
+	{ 0, "dry-run", NULL, "print every step of the set-up, and do none" },
+	{ 0, "diff", NULL, "print what was changed in overlays" },
+	{ 0, "commit", NULL, "bring the changes in overlays back when the command succeeded" },
+	{ 0, "export", "DIR|FILE.tar", "write what the sandbox made to a new folder or tar file" },
+	{ 0, "keep", "NAME",
+	  "keep what the sandbox wrote as image NAME, for others to start from" },
+	{ 0, "from", "NAME", "start from image NAME: its files are there, and stay as they are" },
+	{ 'v', "verbose", NULL, "say which tier was chosen and what it enforces" },
+	{ 0, "schema", NULL, "print the JSON Schema of what --json prints (also with --dry-run)" },
+	{ 'h', "help", NULL, "this text" },
 	{ 0 },
 };
 
-struct flag {
-	const char *name, *value;
-};
-
 struct run {
-	const char *policy_name;
+	struct grant grant;
+	const char *from;
+	struct image_layers layers; /* held until the end */
 	bool json, is_raw, verbose, schema, help, dry_run;
 	struct run_changes changes;
-	unsigned int weaken;
-	struct flag flags[128]; /* of the policy, in their order */
-	size_t flag_count;
 	char **command;
 };
-
-static int set_weaken(struct run *run, const char *wall, struct err *err)
-{
-	if (!str_equal(wall, "signals"))
-		return err_set(err, -EINVAL, "--weaken: \"%s\" cannot be given up (only: signals)",
-			       wall);
-	run->weaken |= WEAKEN_SIGNALS;
-	return 0;
-}
 
 static int set_option(struct run *run, const char *name, const char *value, struct err *err)
 {
@@ -68,28 +52,25 @@ static int set_option(struct run *run, const char *name, const char *value, stru
 		{ "help", &run->help },         { "dry-run", &run->dry_run },
 		{ "diff", &run->changes.diff }, { "commit", &run->changes.commit },
 	};
+	const struct {
+		const char *name, **place;
+	} texts[] = {
+		{ "export", &run->changes.export },
+		{ "keep", &run->changes.keep },
+		{ "from", &run->from },
+	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
 		if (str_equal(name, switches[i].name)) {
 			*switches[i].place = true;
 			return 0;
 		}
-	if (str_equal(name, "weaken"))
-		return set_weaken(run, value, err);
-	if (str_equal(name, "export")) {
-		run->changes.export = value;
-		return 0;
-	}
-	if (str_equal(name, "policy")) {
-		run->policy_name = value;
-		return 0;
-	}
-	if (run->flag_count == ARRAY_SIZE(run->flags))
-		return err_set(err, -E2BIG, "more than %zu options: write a policy file",
-			       run->flag_count);
-	/* The name is in args_next's own memory; the table's copy lives on. */
-	run->flags[run->flag_count++] = (struct flag){ strdup(name), value };
-	return run->flags[run->flag_count - 1].name ? 0 : -ENOMEM;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+		if (str_equal(name, texts[i].name)) {
+			*texts[i].place = value;
+			return 0;
+		}
+	return grant_set(&run->grant, name, value, err);
 }
 
 static int parse_options(int argc, char **argv, struct run *run, struct err *err)
@@ -111,69 +92,6 @@ static int parse_options(int argc, char **argv, struct run *run, struct err *err
 			       "run: what should run? (brig run [options] -- COMMAND)");
 	if (args.at < argc && argv[args.at][0] == '\0')
 		return err_set(err, -EINVAL, "run: the command is empty");
-	return 0;
-}
-
-static bool exists(const char *path)
-{
-	struct stat st;
-
-	/* Only a clean "not there" counts as absent: a policy that cannot be looked at must not be
-	 * skipped. */
-	return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
-}
-
-/* The person's choice: --policy, or the user's file, or base. */
-static int load_granted(const struct run *run, const struct policy_env *env,
-			struct policy *ret_policy, struct err *err)
-{
-	char path[PATH_MAX];
-
-	if (run->policy_name)
-		return policy_load(run->policy_name, env, ret_policy, err);
-	if (env->config_home) {
-		snprintf(path, sizeof(path), "%.4000s/policy.yaml", env->config_home);
-		if (exists(path))
-			return policy_load(path, env, ret_policy, err);
-	}
-	return policy_load(DEFAULT_POLICY, env, ret_policy, err);
-}
-
-static int narrow_by_file(struct policy *policy, const char *path, const struct policy_env *env,
-			  struct err *err)
-{
-	struct policy by;
-	int r;
-
-	if (!exists(path))
-		return 0;
-	r = policy_load(path, env, &by, err);
-	if (r < 0)
-		return r;
-	r = policy_narrow(policy, &by, err);
-	policy_done(&by);
-	return r;
-}
-
-static int load_policy(const struct run *run, const struct policy_env *env,
-		       struct policy *ret_policy, struct err *err)
-{
-	struct policy policy;
-	int r = load_granted(run, env, &policy, err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < run->flag_count && r == 0; i++)
-		r = policy_set_flag(&policy, run->flags[i].name, run->flags[i].value, env, err);
-	r = r < 0 ? r : narrow_by_file(&policy, OPERATOR_POLICY, env, err);
-	r = r < 0 ? r : narrow_by_file(&policy, "./" PROJECT_POLICY, env, err);
-	r = r < 0 ? r : policy_check_built(&policy, err);
-	r = r < 0 ? r : hide_state(&policy, env, err);
-	if (r < 0) {
-		policy_done(&policy);
-		return err->code ? r : err_errno(err, r, "policy");
-	}
-	*ret_policy = policy;
 	return 0;
 }
 
@@ -299,23 +217,6 @@ static int finish(const struct run *run, const struct result *result, const stru
 	return result->exit_code;
 }
 
-/*
- * Where the private folder goes: the caller's TMPDIR; else memory, which is ten times as fast to
- * make and remove, if there is enough of it and programs may run there; else /tmp.
- */
-static const char *temporary_folder(void)
-{
-	const char *named = getenv("TMPDIR");
-	struct statvfs fs;
-
-	if (named && named[0] == '/')
-		return named;
-	if (statvfs("/dev/shm", &fs) == 0 && !(fs.f_flag & ST_NOEXEC) &&
-	    (uint64_t)fs.f_bavail * fs.f_frsize >= 1 * GIB)
-		return "/dev/shm";
-	return "/tmp";
-}
-
 static int print_plan(const struct run *run, const struct tier *tier, const struct plan *plan)
 {
 	_cleanup_(node_freep) struct node *root = NULL, *list = NULL;
@@ -348,37 +249,6 @@ static int show_plan(const struct run *run, const struct warden_request *request
 	return r;
 }
 
-/*
- * The start failed. If it was because this host lacks what the tier needs, the person is told the
- * remedy; and where the policy left the choice to us and the floor allows it, a weaker tier takes
- * over, in words.
- */
-static const struct tier *take_instead(const struct policy *policy, const struct tier *failed,
-				       struct err *err)
-{
-	static struct host host;
-	enum host_feature missing;
-	const struct tier *instead;
-
-	host_probe(&host);
-	instead = tier_instead(policy, failed, &host, &missing);
-	if (missing == HOST_FEATURE_COUNT)
-		return NULL;
-	if (instead)
-		fprintf(stderr,
-			"brig: %s tier instead of %s: this host does not give %s (%s; brig doctor "
-			"tells more)\n",
-			isolation_names[instead->isolation], isolation_names[failed->isolation],
-			host_features[missing].title, host.facts[missing].detail);
-	else
-		err_set(err, -EOPNOTSUPP,
-			"the %s tier needs %s, which this host does not give: %s%s%s",
-			isolation_names[failed->isolation], host_features[missing].title,
-			host.facts[missing].detail, host.facts[missing].remedy[0] ? "; " : "",
-			host.facts[missing].remedy);
-	return instead;
-}
-
 static int run_tier(const struct run *run, struct warden_request *request, struct tier_jail *tj,
 		    struct result *result, struct err *err)
 {
@@ -388,10 +258,10 @@ static int run_tier(const struct run *run, struct warden_request *request, struc
 	/* Bad input stays bad input: only what the kernel refused is worth another try. */
 	if (r >= 0 || request->tier->isolation == ISOLATION_PROCESS)
 		return r;
-	instead = take_instead(request->policy, request->tier, err);
+	instead = grant_instead(request->policy, request->tier, err);
 	if (!instead)
 		return r;
-	if (changes_are_wanted(&run->changes))
+	if (changes_need_container(&run->changes))
 		return err_set(err, -EOPNOTSUPP,
 			       "--diff, --commit and --export need the container tier");
 	*err = ERR_NONE;
@@ -408,16 +278,20 @@ static int run_policy(struct run *run, const struct policy *policy, const struct
 	struct warden_request request = {
 		.policy = policy,
 		.env = env,
-		.weaken = run->weaken,
+		.weaken = run->grant.weaken,
 		.capture = run->json,
 		.is_raw = run->is_raw,
 		.keeps_store = changes_are_wanted(&run->changes),
 		.argv = run->command,
 		.environ = environ,
-		.temporary = temporary_folder(),
+		.temporary = grant_temporary(),
 	};
 	int r = tier_choose(policy, &request.tier, &why, err);
 
+	if (r == 0 && run->from) {
+		r = grant_from(run->from, &run->layers, err);
+		request.from = run->changes.from = &run->layers;
+	}
 	r = r < 0 ? r : changes_check(&run->changes, request.tier, policy, err);
 	/* Only where somebody reads it: the canonical form costs as much as the walls. */
 	if (r == 0 && (run->json || run->verbose))
@@ -454,13 +328,13 @@ static int verb_run_main(int argc, char **argv)
 	if (r == 0 && run.schema)
 		return print_schema(&run);
 	r = r < 0 ? r : policy_env_here(&env, &err);
-	r = r < 0 ? r : load_policy(&run, &env, &policy, &err);
+	r = r < 0 ? r : grant_load(&run.grant, &env, &policy, &err);
 	if (r < 0)
 		return complain(&err);
 	r = run_policy(&run, &policy, &env, &err);
 	policy_done(&policy);
-	for (size_t i = 0; i < run.flag_count; i++)
-		free((char *)(uintptr_t)run.flags[i].name);
+	grant_done(&run.grant);
+	image_layers_done(&run.layers);
 	return r;
 }
 

@@ -72,6 +72,24 @@ const char *node_kind_name(
 	enum node_kind kind); /* "a list", "a map", "text", "a whole number", ... */
 
 /*
+ * Reads JSON as RFC 8259 has it, and nothing beside: one value in UTF-8 with nothing behind it. Refused, with
+ * line and column (in bytes): a key twice in one map, half of a surrogate pair, the character NUL even as an
+ * escape (who takes a text for a C string must get all of it), numbers beyond what a float can hold, and more
+ * than the bounds allow. A whole number is an INT where 64 bits hold it, and else a FLOAT, whose text is as it
+ * was written. Linear in the input. YAML's reader (yaml.h) is for files that people write.
+ */
+struct json_bounds {
+	size_t bytes;       /* of the input */
+	size_t values;      /* in all: each takes some hundred bytes, however short it was */
+	unsigned int depth; /* of lists and maps in each other */
+};
+#define JSON_BOUNDS ((struct json_bounds){ .bytes = 1 * MIB, .values = 1 << 16, .depth = 64 })
+
+/* bounds: NULL for JSON_BOUNDS. -EINVAL; -EMSGSIZE beyond the bounds; -ENOMEM. */
+[[nodiscard]] int json_read(const char *text, size_t len, const struct json_bounds *bounds,
+			    struct node **ret_node, struct err *err);
+
+/*
  * Writes JSON. Canonical: map entries sorted by the bytes of their keys, no white space, the
  * shortest escapes, so that equal trees give equal bytes. Otherwise two spaces of indentation a
  * level, and entries in their order.

@@ -261,6 +261,9 @@ static int connect_stream(struct gate *gate, const struct gate_attempt *attempt,
 	connection->cookie = caller->cookie;
 	connection->judged_ms = now;
 	connection->is_raw = judgement.is_raw;
+	connection->is_judged = way == WAY_RELAY || way == WAY_STRAIGHT;
+	connection->is_told = judgement.name[0] != '\0';
+	connection_name(connection, judgement.name);
 	if (way == WAY_RELAY)
 		connection_dial(gate, connection);
 	else

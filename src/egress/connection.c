@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -116,10 +118,22 @@ static void uncount(struct gate *gate, struct connection *connection)
 	connection->counted = 0;
 }
 
+void connection_name(struct connection *connection, const char *name)
+{
+	char *copy = name[0] ? strdup(name) : NULL;
+
+	if (!name[0])
+		return;
+	free(connection->name);
+	connection->name = copy;
+}
+
 /* Frees all of it; tells nobody. */
 void connection_drop(struct gate *gate, struct connection *connection)
 {
 	let_caller_go(gate, connection);
+	free(connection->name);
+	connection->name = NULL;
 	if (connection->phase == PHASE_RELAY) {
 		uncount(gate, connection);
 		relay_done(&connection->relay, false);
@@ -259,8 +273,12 @@ static int judge_what_came(struct gate *gate, struct connection *connection)
 		return 1;
 	}
 	judge_first(&gate->judge, &connection->address, connection->judged_ms, &first, &judgement);
-	if (judgement.is_allowed)
+	if (judgement.is_allowed) {
+		connection->is_told = answers_has(gate->answers, connection->address.ip, first.name,
+						  connection->judged_ms);
+		connection_name(connection, first.name);
 		return 0;
+	}
 	refuse_first(gate, connection, &judgement);
 	return -EACCES;
 }
@@ -513,4 +531,25 @@ void connection_interrupt(struct gate *gate, struct connection *connection)
 	connection_answer(gate, connection, -EINTR);
 	if (connection->phase == PHASE_DIRECT)
 		connection_drop(gate, connection);
+}
+
+/* One that leads out, and no rule lets it any more, is over. */
+void connection_review(struct gate *gate, struct connection *connection)
+{
+	struct judgement judgement;
+
+	if (!connection->is_judged)
+		return;
+	judge_again(&gate->judge,
+		    &(struct judged){ .address = connection->address,
+				      .name = connection->name ?: "",
+				      .is_told = connection->is_told,
+				      .is_raw = connection->is_raw },
+		    &judgement);
+	if (judgement.is_allowed)
+		return;
+	gate_tell(gate, GATE_CUT, connection->pid, &judgement, 0);
+	if (connection->phase == PHASE_DIRECT)
+		(void)!shutdown(connection->caller, SHUT_RDWR);
+	connection_end(gate, connection, -EACCES);
 }

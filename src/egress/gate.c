@@ -26,6 +26,7 @@ const char *const gate_action_names[GATE_ACTION_COUNT] = {
 	[GATE_NAME] = "resolve",      [GATE_CONNECT] = "connect",
 	[GATE_DATAGRAM] = "datagram", [GATE_FIRST_BYTES] = "first bytes",
 	[GATE_CLOSE] = "close",       [GATE_LIMIT] = "limit",
+	[GATE_CUT] = "cut",
 };
 
 void gate_tell(struct gate *gate, enum gate_action action, pid_t pid,
@@ -264,6 +265,10 @@ void gate_policy_changed(struct gate *gate, const struct policy *policy)
 {
 	gate->request.policy = gate->judge.policy = policy;
 	gate->own.read_ms = 0;
+	gate_read_own(gate, clock_ms());
+	for (uint32_t i = 0; i < gate->used; i++)
+		if (gate->connections[i].phase != PHASE_FREE)
+			connection_review(gate, &gate->connections[i]);
 }
 
 static struct connection *find_awaited(struct gate *gate, uint64_t id)

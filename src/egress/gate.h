@@ -41,6 +41,7 @@ enum gate_action {
 	GATE_CONNECT,     /* the verdict on a connect() */
 	GATE_DATAGRAM,    /* the same for a datagram socket */
 	GATE_FIRST_BYTES, /* refused after the connection was there: it was reset */
+	GATE_CUT,         /* refused by new rules: it was reset */
 	GATE_CLOSE,       /* an allowed connection has ended, or its dial has failed */
 	GATE_LIMIT,       /* a bound of the gate was reached */
 	GATE_ACTION_COUNT,
@@ -125,7 +126,10 @@ void gate_interrupt(struct gate *gate, uint64_t id);
  */
 [[nodiscard]] int gate_dns(struct gate *gate, int datagrams, int listener);
 
-/* New rules: they hold for every question and connection from now on. */
+/*
+ * New rules: they hold for every question and connection from now on, and for those that there are. What they
+ * refuse is reset. Only what went straight is out of reach (may_go_straight).
+ */
 void gate_policy_changed(struct gate *gate, const struct policy *policy);
 
 #endif

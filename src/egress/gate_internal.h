@@ -27,6 +27,9 @@ struct connection {
 	bool is_awaited; /* the caller is held until there is an answer */
 	bool is_parked;  /* in parked; the caller was told EINPROGRESS */
 	bool is_raw;
+	bool is_judged; /* it leads out */
+	char *name;     /* that it was made for, then what its first bytes said; NULL: none */
+	bool is_told;   /* the address was told for it (judge.h) */
 	uint64_t id;
 	uint64_t cookie;   /* of A: which socket it is, whoever holds it by which number */
 	uint64_t deadline; /* of this phase */
@@ -85,6 +88,10 @@ void connection_event(struct gate *gate, struct connection *connection, enum wat
 void connection_turn(struct gate *gate, struct connection *connection);
 void connection_expired(struct gate *gate, struct connection *connection);
 void connection_interrupt(struct gate *gate, struct connection *connection);
+void connection_review(struct gate *gate, struct connection *connection); /* rules are new */
 void connection_drop(struct gate *gate, struct connection *connection);
+
+/* Takes a copy; without memory it has none, and rests on its address alone. */
+void connection_name(struct connection *connection, const char *name);
 
 #endif

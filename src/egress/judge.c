@@ -21,12 +21,22 @@ static void decide(struct judgement *judgement, struct finding finding)
 	judgement->is_raw = judgement->is_allowed && finding.rule && finding.rule->is_raw;
 }
 
+/* From the widest to the narrowest. */
+static unsigned int closeness_of(const struct host_rule *rule)
+{
+	static const unsigned int ranks[] = {
+		[HOST_ANY] = 0, [HOST_ADDRESS] = 1, [HOST_SUBDOMAINS] = 1, [HOST_NAME] = 2
+	};
+
+	return ranks[rule->kind];
+}
+
 /* Of two rules that match, the one that says more: any protocol, then this very name. */
 static bool says_more(const struct host_rule *a, const struct host_rule *b)
 {
 	if (!b || a->is_raw != b->is_raw)
 		return !b || a->is_raw;
-	return a->kind == HOST_NAME && b->kind == HOST_SUBDOMAINS;
+	return closeness_of(a) > closeness_of(b);
 }
 
 /* A rule that forbids the name on this port; with port 0, on every port. */
@@ -128,8 +138,9 @@ static struct finding find_any_port(const struct policy *policy, const char *nam
 			best = best.cause == JUDGE_ALLOWED ? best : against;
 			continue;
 		}
-		/* A rule for the very name spares the wildcard's allowance. */
-		if (best.cause != JUDGE_ALLOWED || rule->kind == HOST_NAME)
+		/* A rule for the very name spares the wildcard's allowance, and so does one for all. */
+		if (best.cause != JUDGE_ALLOWED || rule->kind == HOST_NAME ||
+		    (rule->kind == HOST_ANY && best.rule->kind == HOST_SUBDOMAINS))
 			best = (struct finding){ JUDGE_ALLOWED, rule };
 	}
 	if (best.cause == JUDGE_NO_RULE)
@@ -354,7 +365,7 @@ static struct finding weigh_first(const struct judge *judge, const struct addres
 		return (struct finding){ JUDGE_PROTOCOL, rule };
 	if (first->port && first->port != address->port)
 		return (struct finding){ JUDGE_PROTOCOL, rule };
-	if (rule->kind == HOST_ADDRESS)
+	if (rule->kind == HOST_ADDRESS || rule->kind == HOST_ANY)
 		return weigh_by_address(judge, address, first, rule);
 	return weigh_by_name(judge, address, connected_ms, first, rule);
 }
@@ -386,6 +397,35 @@ void judge_first(const struct judge *judge, const struct address *address, uint6
 		of.name = first->is_address ? said : first->name[0] ? first->name : of.name;
 		of.is_odd = first->is_address || name_classify(first->name) != ADDRESS_PUBLIC;
 	}
+	judge_say(&j, &of);
+	*ret_judgement = j;
+}
+
+void judge_again(const struct judge *judge, const struct judged *judged,
+		 struct judgement *ret_judgement)
+{
+	const struct address *address = &judged->address;
+	const char *name = judged->name;
+	struct judgement j = { .class = address_classify(address->ip, judge->own) };
+	struct finding direct = find_address(judge->policy, address->ip, address->port, j.class);
+	struct finding told = { .cause = JUDGE_UNRESOLVED }, against = { 0 };
+	struct words_of of = { .policy = judge->policy,
+			       .port = address->port,
+			       .name = name[0] ? name : NULL,
+			       .wrong = "nobody looked at its first bytes" };
+	char text[ADDRESS_TEXT_SIZE];
+
+	if (name[0])
+		against = forbidden_name(judge->policy, name, address->port);
+	if (name[0] && judged->is_told)
+		told = find_name(judge->policy, name, address->port);
+	if (told.cause == JUDGE_SPECIAL)
+		told.cause = JUDGE_NO_RULE;
+	decide(&j, against.rule ? against : join(judge, direct, told, j.class));
+	if (j.is_allowed && judged->is_raw && !j.is_raw)
+		decide(&j, (struct finding){ JUDGE_PROTOCOL, j.rule });
+	address_text(address, text);
+	of.host = host_of(&j, of.name, text);
 	judge_say(&j, &of);
 	*ret_judgement = j;
 }

@@ -10,6 +10,7 @@
  *	judge_address    connect(): by a rule for the address, or since it was told for a name whose
  *	                 rule allows this port
  *	judge_first      the first bytes: do they say a name that it was told for?
+ *	judge_again      a connection that is there, by rules that are new
  *
  * Deny beats ask beats allow. "ask" is a refusal with words of its own until somebody can be asked.
  * A rule for a name never speaks for an address of a special class (address.h), whatever the name
@@ -18,6 +19,9 @@
  * address or a range inside the special one; "0.0.0.0/0" names neither. A deny rule for an IPv4
  * address also stops the IPv6 addresses that hide it; a rule for IPv6 with a prefix shorter than
  * ::ffff:0:0/96 does not speak for IPv4 in allow, but does in deny.
+ *
+ * "*:443" speaks for every name that is not special and every public address, and is a rule for the
+ * address in what follows.
  *
  * A connection by a rule for the address has no name to compare: its first bytes may say any name
  * that no deny or ask rule takes, and Host may be the address itself.
@@ -97,5 +101,18 @@ void judge_address(const struct judge *judge, const struct address *address, uin
  */
 void judge_first(const struct judge *judge, const struct address *address, uint64_t connected_ms,
 		 const struct first_bytes *first, struct judgement *ret_judgement);
+
+/* A connection that is there. */
+struct judged {
+	struct address address;
+	const char *name; /* what its first bytes said, else what it was made for; "" for none */
+	bool is_told; /* the address was told for that name, and its first bytes say it where they
+			     were looked at: the name speaks for the address, also when that answer has
+			     been forgotten. Else it is the program's word, and can only be denied. */
+	bool is_raw;  /* nobody looked at its first bytes: only a rule that is raw lets it go on */
+};
+
+void judge_again(const struct judge *judge, const struct judged *judged,
+		 struct judgement *ret_judgement);
 
 #endif

@@ -47,6 +47,8 @@ static bool takes_name(const struct host_rule *rule, const char *name)
 		return str_equal(rule->name, name);
 	case HOST_SUBDOMAINS:
 		return name_is_under(name, rule->name);
+	case HOST_ANY:
+		return true;
 	case HOST_ADDRESS:
 		return false;
 	}
@@ -60,7 +62,8 @@ bool match_name(const struct host_rule *rule, const char *name, enum address_cla
 
 static bool takes_address(const struct host_rule *rule, const unsigned char ip[ADDRESS_BYTES])
 {
-	return rule->kind == HOST_ADDRESS && address_has_prefix(ip, rule->address, rule->prefix);
+	return rule->kind == HOST_ANY ||
+	       (rule->kind == HOST_ADDRESS && address_has_prefix(ip, rule->address, rule->prefix));
 }
 
 bool match_address(const struct host_rule *rule, const unsigned char ip[ADDRESS_BYTES],
@@ -71,8 +74,10 @@ bool match_address(const struct host_rule *rule, const unsigned char ip[ADDRESS_
 	if (!takes_address(rule, ip))
 		return false;
 	/* "[::]/0" says IPv6. */
-	if (rule->prefix < 96 && address_is_ipv4(ip))
+	if (rule->kind == HOST_ADDRESS && rule->prefix < 96 && address_is_ipv4(ip))
 		return false;
+	if (rule->kind == HOST_ANY || rule->is_public)
+		return class == ADDRESS_PUBLIC;
 	if (closeness[class] == ANY_RULE || rule->prefix == 8 * ADDRESS_BYTES)
 		return true;
 	range = address_range_prefix(ip);

@@ -150,15 +150,11 @@ static int network_of(int fd, uint64_t *ret_cookie)
 	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, ret_cookie, &len) < 0 ? -errno : 0;
 }
 
-static int add_port(struct publisher *p, const struct published *wanted, struct err *err)
+/* A place for it; what listens there is the publisher's from now on. */
+static int watch_port(struct publisher *p, struct port *port, struct err *err)
 {
-	struct port *port = &p->ports[p->port_count];
 	int r;
 
-	*port = (struct port){ .published = *wanted };
-	port->listener = open_listener(&port->published);
-	if (port->listener < 0)
-		return refuse(wanted, port->listener, err);
 	p->port_count++;
 	r = network_of(port->listener, &p->network);
 	if (r < 0)
@@ -169,6 +165,61 @@ static int add_port(struct publisher *p, const struct published *wanted, struct 
 		      (struct watch){ .kind = WATCH_LISTENER,
 				      .index = (uint32_t)p->port_count - 1 });
 	return r < 0 ? err_errno(err, r, "net.publish: cannot wait for clients") : 0;
+}
+
+static int add_port(struct publisher *p, const struct published *wanted, struct err *err)
+{
+	struct port *port = &p->ports[p->port_count];
+
+	*port = (struct port){ .published = *wanted };
+	port->listener = open_listener(&port->published);
+	if (port->listener < 0)
+		return refuse(wanted, port->listener, err);
+	return watch_port(p, port, err);
+}
+
+/* One that listens for TCP at loopback, and where. */
+static int look_at_listener(int fd, struct published *ret_port)
+{
+	struct sockaddr_storage name = { 0 };
+	socklen_t len = sizeof(name);
+	struct address address;
+	int listens = 0, protocol = 0;
+
+	if (sock_get(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens) < 0 || !listens ||
+	    sock_get(fd, SOL_SOCKET, SO_PROTOCOL, &protocol) < 0 || protocol != IPPROTO_TCP ||
+	    getsockname(fd, (struct sockaddr *)&name, &len) < 0 ||
+	    address_from_sockaddr(&name, len, &address) < 0 ||
+	    address_classify(address.ip, NULL) != ADDRESS_LOOPBACK)
+		return -EINVAL;
+	memcpy(ret_port->ip, address.ip, sizeof(ret_port->ip));
+	ret_port->outside = (uint16_t)address.port;
+	return fd_set_nonblock(fd, 1);
+}
+
+int publisher_adopt(struct publisher *p, int listener, uint16_t inside, struct err *err)
+{
+	struct published published = { .inside = inside };
+	struct port *port = &p->ports[p->port_count];
+	int r = look_at_listener(listener, &published);
+
+	if (r < 0 || p->is_closed || p->port_count == PUBLISH_PORTS) {
+		fd_close(listener);
+		return r < 0 ? err_set(err, r, "that is no socket that listens at loopback")
+			     : err_set(err, -E2BIG, "more than %d ports", PUBLISH_PORTS);
+	}
+	*port = (struct port){ .published = published, .listener = listener };
+	r = watch_port(p, port, err);
+	if (r < 0) {
+		p->port_count--;
+		fd_close(listener);
+	}
+	return r;
+}
+
+size_t publisher_count(const struct publisher *p)
+{
+	return p->port_count;
 }
 
 static int add_ports(struct publisher *p, const struct published *ports, size_t count,
@@ -442,6 +493,8 @@ static void welcome(struct publisher *p, const struct port *port, int fd,
 				   .port = port };
 	p->busy++;
 	p->making++;
+	if (p->request.arrived)
+		p->request.arrived(p->request.ctx);
 	reach(p, client);
 }
 

@@ -54,6 +54,7 @@ struct publisher_request {
 	/* Sockets of the sandbox's network are wanted: publisher_supply() when they are there. */
 	void (*ask)(void *ctx, int family);
 	void (*event)(void *ctx, const struct publish_event *event);
+	void (*arrived)(void *ctx); /* somebody came; may be NULL */
 };
 
 struct publisher;
@@ -67,6 +68,14 @@ struct publisher;
 				struct publisher **ret_publisher, struct err *err);
 struct publisher *publisher_free(struct publisher *publisher); /* NULL, always */
 
+/*
+ * A socket that listens already, at loopback, for a port inside. Takes it in any case. What is none,
+ * or one too many, is refused in words.
+ */
+[[nodiscard]] int publisher_adopt(struct publisher *publisher, int listener, uint16_t inside,
+				  struct err *err);
+
+size_t publisher_count(const struct publisher *publisher);
 const struct published *publisher_port(const struct publisher *publisher, size_t index);
 
 /* "127.0.0.1:8080:80", "[::1]:8080:80": as in a policy. */

@@ -15,6 +15,7 @@
 #include "jail/cgroup_v2.h"
 
 #define ID_MAX          48
+#define SLICE_MAX       64
 #define CPU_PERIOD_US   100000
 #define CPU_MIN_QUOTA   1000 /* microseconds: the kernel refuses less */
 #define US_PER_MILLI    (CPU_PERIOD_US / 1000)
@@ -62,6 +63,11 @@ static const struct knob {
 			  { { NULL, NULL }, { "cgroup.kill", NULL } },
 			  NULL,
 			  false },
+	[CGROUP_FREEZE] = { "freezer",
+			    "freezer",
+			    { { "freezer.state", NULL }, { "cgroup.freeze", NULL } },
+			    NULL,
+			    false },
 };
 
 bool cgroup_has(const struct cgroup *cg, enum cgroup_control control)
@@ -91,12 +97,37 @@ struct plan {
 	unsigned int v1_id[CGROUP_CONTROL_COUNT]; /* the hierarchy, where it is not in v2 */
 };
 
+static int tree_of(const struct plan *plan, const char *controller, struct cgroup_tree *ret_tree)
+{
+	struct cgroup_line line;
+	int r = cgroup_line_find(plan->self, controller, &line);
+
+	if (r == 0 && str_equal(controller, CGROUP_UNIFIED) && hook_errno("cgroup2"))
+		return -ENOENT;
+	return r < 0 ? r : cgroup_tree_find(controller, line.path, ret_tree);
+}
+
+/* The kernel names its v2 tree also where nobody has mounted it. */
+static bool has_v2(const struct plan *plan)
+{
+	_cleanup_(cgroup_tree_done) struct cgroup_tree tree = CGROUP_TREE_NONE;
+
+	return tree_of(plan, CGROUP_UNIFIED, &tree) == 0;
+}
+
 /*
- * A controller that a v1 hierarchy has is not in the v2 tree. CPU time is counted in every v2
- * directory; it goes there where one is made anyway, or where v1 does not have it.
+ * A controller that a v1 hierarchy has is not in the v2 tree. Freezing is in every v2 directory, and
+ * better there: what is frozen can be killed. CPU time is counted in each too; it goes there where
+ * one is made anyway, or where v1 does not have it.
  */
 static int plan_make(struct plan *plan)
 {
+	bool freezes_v2 = HAS_BIT(plan->wanted, CGROUP_FREEZE) && has_v2(plan);
+	const bool bare[CGROUP_CONTROL_COUNT] = {
+		[CGROUP_KILL] = true,
+		[CGROUP_FREEZE] = freezes_v2,
+		[CGROUP_CPUACCT] = HAS_BIT(plan->wanted, CGROUP_KILL) || freezes_v2,
+	};
 	struct cgroup_line line;
 
 	for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++) {
@@ -104,8 +135,7 @@ static int plan_make(struct plan *plan)
 
 		if (!HAS_BIT(plan->wanted, i))
 			continue;
-		if (i != CGROUP_KILL &&
-		    (i != CGROUP_CPUACCT || !HAS_BIT(plan->wanted, CGROUP_KILL)))
+		if (!bare[i])
 			r = cgroup_line_find(plan->self, knobs[i].controller, &line);
 		if (r == -ENOENT)
 			plan->v2 |= 1u << i;
@@ -115,14 +145,6 @@ static int plan_make(struct plan *plan)
 			plan->v1_id[i] = line.id;
 	}
 	return 0;
-}
-
-static int tree_of(const struct plan *plan, const char *controller, struct cgroup_tree *ret_tree)
-{
-	struct cgroup_line line;
-	int r = cgroup_line_find(plan->self, controller, &line);
-
-	return r < 0 ? r : cgroup_tree_find(controller, line.path, ret_tree);
 }
 
 static int set_all(struct cgroup *cg, uint32_t controls, bool is_v2, int parent, int dir,
@@ -154,7 +176,7 @@ static int make_v2(struct cgroup *cg, const struct plan *plan, struct err *err)
 			       "%s: no cgroup v2 tree is mounted: 'mount -t cgroup2 none "
 			       "/sys/fs/cgroup' as root",
 			       label);
-	r = cgroup_v2_make(&tree, plan->v2 & NEEDS_V2, cg->name, label, &spot, err);
+	r = cgroup_v2_make(&tree, plan->v2 & NEEDS_V2, cg->slice, cg->name, label, &spot, err);
 	if (r < 0)
 		return r;
 	cg->by_leaf = spot.by_leaf;
@@ -175,7 +197,7 @@ static int make_v1(struct cgroup *cg, const struct plan *plan, size_t control, s
 			       knobs[control].controller);
 	parent = openat(tree.mount, *tree.own ? tree.own : ".",
 			O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	dir = parent < 0 ? -errno : cgroup_dir_make(parent, cg->name);
+	dir = parent < 0 ? -errno : cgroup_dir_make_in(&parent, cg->slice, cg->name);
 	if (dir == -EEXIST)
 		return err_set(err, dir, "cgroup \"%s\" is already there", cg->name);
 	if (cgroup_is_refusal(dir))
@@ -192,12 +214,20 @@ static int make_v1(struct cgroup *cg, const struct plan *plan, size_t control, s
 	return set_all(cg, together, false, take_fd(&parent), take_fd(&dir), err);
 }
 
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
 static bool id_is_good(const char *id)
 {
 	size_t len = strlen(id);
 
-	return len > 0 && len <= ID_MAX &&
-	       strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == len;
+	return len > 0 && len <= ID_MAX && strspn(id, LETTERS "-") == len;
+}
+
+bool cgroup_slice_is_valid(const char *slice)
+{
+	size_t len = strlen(slice);
+
+	return len > 0 && len <= SLICE_MAX && strspn(slice, LETTERS "-_.") == len;
 }
 
 static int self_read(char *text, size_t size, struct err *err)
@@ -223,6 +253,12 @@ static struct cgroup take_cgroup(struct cgroup *cg)
 
 int cgroup_make(uint32_t wanted, const char *id, struct cgroup *ret_cg, struct err *err)
 {
+	return cgroup_make_in(NULL, wanted, id, ret_cg, err);
+}
+
+int cgroup_make_in(const char *slice, uint32_t wanted, const char *id, struct cgroup *ret_cg,
+		   struct err *err)
+{
 	_cleanup_(cgroup_done) struct cgroup cg = CGROUP_NONE;
 	struct plan plan = { .wanted = wanted & ALL_CONTROLS };
 	char self[CGROUP_SELF_SIZE];
@@ -232,7 +268,14 @@ int cgroup_make(uint32_t wanted, const char *id, struct cgroup *ret_cg, struct e
 		return err_set(err, -EINVAL,
 			       "\"%s\" is no name for a cgroup: 1 to %d letters, digits and '-'",
 			       id, ID_MAX);
+	if (slice && !cgroup_slice_is_valid(slice))
+		return err_set(err, -EINVAL,
+			       "\"%.80s\" is no name for a slice: letters, digits, '-', '_' and "
+			       "'.', at most %d",
+			       slice, SLICE_MAX);
 	snprintf(cg.name, sizeof(cg.name), "brig-%s", id);
+	if (slice)
+		snprintf(cg.slice, sizeof(cg.slice), "brig-slice-%s", slice);
 	if (wanted && hook_errno("cgroup"))
 		return err_set(err, -EOPNOTSUPP,
 			       "%s: no cgroup is writable: start with 'systemd-run --user --scope "
@@ -284,29 +327,46 @@ uint32_t cgroup_available(void)
 	return found;
 }
 
-int cgroup_put(const struct cgroup *cg, pid_t pid, bool without_v2)
+/* Writes to one file of every directory of that version, once where controls share it. */
+static int write_each(const struct cgroup *cg, bool is_v2, const char *file, const char *text)
 {
-	char text[16];
-
-	snprintf(text, sizeof(text), "%d", pid);
 	for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++) {
-		bool seen = cg->dir[i] < 0 || (without_v2 && cg->is_v2[i]);
+		bool seen = cg->dir[i] < 0 || cg->is_v2[i] != is_v2;
 		int r;
 
 		for (size_t j = 0; j < i; j++)
 			seen |= cg->dir[j] == cg->dir[i];
 		if (seen)
 			continue;
-		r = file_write_at(cg->dir[i], "cgroup.procs", text);
+		r = file_write_at(cg->dir[i], file, text);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
+int cgroup_put_v2(const struct cgroup *cg, pid_t pid)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", pid);
+	return write_each(cg, true, "cgroup.procs", text);
+}
+
+/*
+ * A thread that moves itself alone asks nobody else in the kernel. To move a process, which the other file does, is to wait
+ * until every processor has looked up: milliseconds.
+ */
+int cgroup_enter_v1(const struct cgroup *cg)
+{
+	return write_each(cg, false, "tasks", "0");
+}
+
 int cgroup_enter(const struct cgroup *cg)
 {
-	return cgroup_put(cg, 0, false);
+	int r = cgroup_enter_v1(cg);
+
+	return r < 0 ? r : write_each(cg, true, "cgroup.procs", "0");
 }
 
 static int write_u64(int dir, const char *file, uint64_t value)
@@ -473,4 +533,44 @@ int cgroup_memory_peak(const struct cgroup *cg, uint64_t *ret_bytes)
 	return read_count(cg->dir[CGROUP_MEMORY],
 			  cg->is_v2[CGROUP_MEMORY] ? "memory.peak" : "memory.max_usage_in_bytes",
 			  NULL, ret_bytes);
+}
+
+int cgroup_memory_used(const struct cgroup *cg, uint64_t *ret_bytes)
+{
+	if (!cgroup_has(cg, CGROUP_MEMORY))
+		return -ENODATA;
+	return read_count(cg->dir[CGROUP_MEMORY],
+			  cg->is_v2[CGROUP_MEMORY] ? "memory.current" : "memory.usage_in_bytes",
+			  NULL, ret_bytes);
+}
+
+/* v1 has a number for no limit, the largest that is a multiple of the page; v2 has a word. */
+#define V1_NO_LIMIT (INT64_MAX - 1024ll * KIB)
+
+int cgroup_memory_limit(const struct cgroup *cg, uint64_t *ret_bytes)
+{
+	bool is_v2 = cg->is_v2[CGROUP_MEMORY];
+	char text[32];
+	uint64_t bytes;
+	int r;
+
+	if (!cgroup_has(cg, CGROUP_MEMORY))
+		return -ENODATA;
+	r = file_read_at(cg->dir[CGROUP_MEMORY], knobs[CGROUP_MEMORY].v[is_v2].file, text,
+			 sizeof(text));
+	if (r == 0 && str_equal(text, "max"))
+		bytes = UINT64_MAX;
+	else if (r == 0)
+		r = read_count(cg->dir[CGROUP_MEMORY], knobs[CGROUP_MEMORY].v[is_v2].file, NULL,
+			       &bytes);
+	if (r == 0)
+		*ret_bytes = bytes >= (uint64_t)V1_NO_LIMIT ? UINT64_MAX : bytes;
+	return r;
+}
+
+int cgroup_tasks(const struct cgroup *cg, uint64_t *ret_count)
+{
+	if (!cgroup_has(cg, CGROUP_PIDS))
+		return -ENODATA;
+	return read_count(cg->dir[CGROUP_PIDS], "pids.current", NULL, ret_count);
 }

@@ -37,6 +37,7 @@ enum cgroup_control {
 	CGROUP_CPU,     /* thousandths of a CPU */
 	CGROUP_CPUACCT, /* usage only: CPU time used by all that ever ran in it */
 	CGROUP_KILL,    /* cgroup.kill of v2, also in a v2 tree without controllers */
+	CGROUP_FREEZE,  /* stops all that is in it: of v2 where its tree is mounted, else v1 */
 	CGROUP_CONTROL_COUNT,
 };
 
@@ -50,6 +51,8 @@ struct cgroup {
 	int dir[CGROUP_CONTROL_COUNT];    /* the directory itself, or -EBADF */
 	bool is_v2[CGROUP_CONTROL_COUNT];
 	bool by_leaf; /* the v2 parent is a delegated cgroup that we left for its brig-leaf */
+	char slice
+		[80]; /* of the directory that the parents are then: "brig-slice-" and a name; or "" */
 };
 
 #define CGROUP_NONE                                                                \
@@ -70,6 +73,14 @@ uint32_t cgroup_available(void);
 [[nodiscard]] int cgroup_make(uint32_t wanted, const char *id, struct cgroup *ret_cg,
 			      struct err *err);
 
+/*
+ * The same in a directory that all of one slice share (NULL: none), made where it is missing. The name of a slice
+ * is letters, digits, '-', '_' and '.', 64 at most. The last one that goes takes the directory along.
+ */
+[[nodiscard]] int cgroup_make_in(const char *slice, uint32_t wanted, const char *id,
+				 struct cgroup *ret_cg, struct err *err);
+bool cgroup_slice_is_valid(const char *slice);
+
 bool cgroup_has(const struct cgroup *cg, enum cgroup_control control);
 
 /* "cgroup v1" or "cgroup v2", for the report; "none" where the control is not there. */
@@ -79,15 +90,19 @@ const char *cgroup_mechanism(const struct cgroup *cg, enum cgroup_control contro
 [[nodiscard]] int cgroup_limit(const struct cgroup *cg, enum cgroup_control control, uint64_t value,
 			       struct err *err);
 
-/* Moves the calling process in. Async-signal-safe: a forked child calls it. */
+/* Moves the calling process in, which has one thread. Async-signal-safe: a forked child calls it. */
 [[nodiscard]] int cgroup_enter(const struct cgroup *cg);
 
-/* Moves another process in; one that was born in the v2 directory needs the others only. */
-[[nodiscard]] int cgroup_put(const struct cgroup *cg, pid_t pid, bool without_v2);
+/*
+ * The same in two parts, for a process in namespaces of its own: it enters the directories of v1 itself, which is quick; into
+ * that of v2, if it was not born there, another has to put it.
+ */
+[[nodiscard]] int cgroup_enter_v1(const struct cgroup *cg);
+[[nodiscard]] int cgroup_put_v2(const struct cgroup *cg, pid_t pid);
 
 /*
  * A descriptor for CLONE_INTO_CGROUP, owned by cg, or -EBADF where no v2 directory is. It stands
- * only for the controls of v2: with others in cg, cgroup_put() does the rest.
+ * only for the controls of v2: with others in cg, cgroup_enter_v1() does the rest.
  */
 int cgroup_v2_fd(const struct cgroup *cg);
 
@@ -101,8 +116,42 @@ int cgroup_v2_fd(const struct cgroup *cg);
 [[nodiscard]] int cgroup_cpu_used(const struct cgroup *cg, uint64_t *ret_us);
 [[nodiscard]] int cgroup_memory_peak(const struct cgroup *cg, uint64_t *ret_bytes);
 
+/* What it is right now. Without a limit the limit is UINT64_MAX. Tasks are threads too. */
+[[nodiscard]] int cgroup_memory_used(const struct cgroup *cg, uint64_t *ret_bytes);
+[[nodiscard]] int cgroup_memory_limit(const struct cgroup *cg, uint64_t *ret_bytes);
+[[nodiscard]] int cgroup_tasks(const struct cgroup *cg, uint64_t *ret_count);
+
+/* Whether the process is in the directory that CGROUP_FREEZE stops. */
+bool cgroup_freezes(const struct cgroup *cg, pid_t pid);
+
 /*
- * Kills every process in it. With cgroup.kill it returns when the kill was sent to all; without,
+ * Stops all that is in it, or lets it go on, and returns when the kernel says so: at once as a rule;
+ * after three seconds it is given up. No program in it runs any more then. A process that hangs in
+ * the kernel, most of all in a call that somebody who is frozen himself would have to answer, may
+ * still be in that call: it stops before it comes back from it. What cannot be frozen is let go
+ * again: -ETIMEDOUT.
+ *
+ * A frozen process can be killed on v2. On v1 it dies when it is thawed, and so cgroup_kill() and
+ * cgroup_done() thaw after they have killed.
+ */
+[[nodiscard]] int cgroup_freeze(const struct cgroup *cg, bool frozen, struct err *err);
+
+/*
+ * For whoever has sent SIGKILL by another way than cgroup_kill(): lets it arrive. Does not wait, and
+ * does nothing on v2, where nothing has to run for that.
+ */
+void cgroup_thaw_killed(const struct cgroup *cg);
+
+/*
+ * Gives memory back that can be had without asking the processes, for at most about timeout_ms: the
+ * page cache of files and what the kernel holds for them (memory.reclaim of v2, memory.force_empty
+ * of v1: 300 MiB in 40 ms). Anonymous memory and that of a tmpfs go to swap or, where there is none or
+ * the limit forbids it, stay. What is not to be had is no failure.
+ */
+void cgroup_reclaim(const struct cgroup *cg, uint64_t timeout_ms);
+
+/*
+ * Kills every process in it, frozen or not. With cgroup.kill it returns when the kill was sent to all; without,
  * when nobody is left, or with -ETIMEDOUT after a fraction of a second.
  */
 [[nodiscard]] int cgroup_kill(const struct cgroup *cg);

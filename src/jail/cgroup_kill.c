@@ -9,6 +9,9 @@
  *
  * A process with a kill pending cannot fork any more, but its children of a moment ago are not on
  * the list yet; the list is read until it is empty. Where there is a pids limit it is 0 meanwhile.
+ *
+ * What a v1 freezer holds dies only when it is thawed: so that is done after the kill, never before,
+ * and what was frozen does not run again.
  */
 #include "jail/cgroup.h"
 
@@ -25,11 +28,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "jail/cgroup_list.h"
 #include "jail/cgroup_v2.h"
 
 #define BATCH        16  /* pidfds open at a time */
 #define PASSES       300 /* of a millisecond each */
-#define DEPTH        16  /* of directories that the sandbox made */
 #define PATIENCE_MS  1000
 #define POPULATED_MS 10
 #define NAP_MS       1
@@ -37,57 +40,6 @@
 static void nap(void)
 {
 	(void)poll(NULL, 0, NAP_MS);
-}
-
-/* Reads cgroup.procs number by number, without holding the list. */
-struct listing {
-	int fd;
-	size_t at, len;
-	char text[4096];
-};
-
-static int listing_open(struct listing *list, int dir)
-{
-	list->at = list->len = 0;
-	list->fd = openat(dir, "cgroup.procs", O_RDONLY | O_CLOEXEC);
-	return list->fd < 0 ? -errno : 0;
-}
-
-static void listing_close(struct listing *list)
-{
-	list->fd = fd_close(list->fd);
-}
-
-static int listing_char(struct listing *list)
-{
-	if (list->at == list->len) {
-		ssize_t n;
-
-		do
-			n = read(list->fd, list->text, sizeof(list->text));
-		while (n < 0 && errno == EINTR);
-		if (n <= 0)
-			return EOF;
-		list->at = 0;
-		list->len = (size_t)n;
-	}
-	return (unsigned char)list->text[list->at++];
-}
-
-/* The next pid, or 0 at the end. A process outside our pid namespace is listed as 0: passed over,
- * for there is no way to name it, and 0 would mean our own process group. */
-static pid_t listing_next(struct listing *list)
-{
-	uint64_t pid = 0;
-	int c;
-
-	while ((c = listing_char(list)) != EOF) {
-		if (c >= '0' && c <= '9' && pid < INT32_MAX / 10)
-			pid = pid * 10 + (uint64_t)(c - '0');
-		else if (c == '\n' && pid > 0)
-			return (pid_t)pid;
-	}
-	return 0;
 }
 
 struct batch {
@@ -98,12 +50,12 @@ struct batch {
 
 static int batch_open(struct batch *batch, int dir, size_t skip)
 {
-	_cleanup_(listing_close) struct listing list = { .fd = -EBADF };
-	int r = listing_open(&list, dir);
+	_cleanup_(cgroup_list_close) struct cgroup_list list = CGROUP_LIST_NONE;
+	int r = cgroup_list_open(&list, dir);
 	pid_t pid;
 
 	batch->count = 0;
-	while (r == 0 && batch->count < BATCH && (pid = listing_next(&list))) {
+	while (r == 0 && batch->count < BATCH && (pid = cgroup_list_next(&list))) {
 		int fd;
 
 		if (skip > 0) {
@@ -129,14 +81,14 @@ static void batch_close(struct batch *batch)
 static int kill_batch(int dir, size_t skip)
 {
 	_cleanup_(batch_close) struct batch batch = { 0 };
-	_cleanup_(listing_close) struct listing list = { .fd = -EBADF };
+	_cleanup_(cgroup_list_close) struct cgroup_list list = CGROUP_LIST_NONE;
 	int r = batch_open(&batch, dir, skip);
 	pid_t pid;
 
 	if (r < 0 || batch.count == 0)
 		return r;
-	r = listing_open(&list, dir);
-	while (r == 0 && (pid = listing_next(&list)))
+	r = cgroup_list_open(&list, dir);
+	while (r == 0 && (pid = cgroup_list_next(&list)))
 		for (size_t i = 0; i < batch.count; i++)
 			if (batch.pids[i] == pid && batch.pidfds[i] >= 0) {
 				int killed = sys_pidfd_send_signal(batch.pidfds[i], SIGKILL);
@@ -157,37 +109,6 @@ static int kill_listed(int dir)
 	return n < 0 ? n : total;
 }
 
-/* Calls visit for every directory below dir, the deepest first; returns the sum, or the first
- * failure. */
-static int walk(int dir, unsigned int depth, int (*visit)(int parent, const char *name, int child))
-{
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), sum = 0, r = 0;
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-
-	if (!list) {
-		fd_close(fd);
-		return -EBADF;
-	}
-	while (r >= 0 && (entry = readdir(list))) {
-		_cleanup_close_ int child = -EBADF;
-
-		if (entry->d_type != DT_DIR || str_equal(entry->d_name, ".") ||
-		    str_equal(entry->d_name, ".."))
-			continue;
-		child = openat(dir, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (child < 0)
-			continue;
-		r = depth > 0 ? walk(child, depth - 1, visit) : 0;
-		sum += MAX(r, 0);
-		if (r >= 0)
-			r = visit(dir, entry->d_name, child);
-		sum += MAX(r, 0);
-	}
-	closedir(list);
-	return r < 0 ? r : sum;
-}
-
 static int visit_kill(int parent, const char *name, int child)
 {
 	(void)parent;
@@ -202,11 +123,12 @@ static int visit_remove(int parent, const char *name, int child)
 	return 0;
 }
 
-static int kill_one_by_one(int dir)
+static int kill_one_by_one(const struct cgroup *cg, int dir)
 {
 	for (int pass = 0; pass < PASSES; pass++) {
-		int above = kill_listed(dir), below = walk(dir, DEPTH, visit_kill);
+		int above = kill_listed(dir), below = cgroup_walk(dir, visit_kill);
 
+		cgroup_thaw_killed(cg);
 		if (above < 0)
 			return above;
 		if (above == 0 && below <= 0)
@@ -224,6 +146,7 @@ int cgroup_kill(const struct cgroup *cg)
 
 	if (dir >= 0) {
 		r = file_write_at(dir, "cgroup.kill", "1");
+		cgroup_thaw_killed(cg);
 		if (r != -ENOENT)
 			return r;
 	}
@@ -233,7 +156,7 @@ int cgroup_kill(const struct cgroup *cg)
 		return 0;
 	stopped = pids >= 0 && file_read_at(pids, "pids.max", limit, sizeof(limit)) == 0 &&
 		  file_write_at(pids, "pids.max", "0") == 0;
-	r = kill_one_by_one(dir);
+	r = kill_one_by_one(cg, dir);
 	if (stopped)
 		(void)file_write_at(pids, "pids.max", limit);
 	return r;
@@ -279,6 +202,22 @@ static void forget(struct cgroup *cg, size_t i)
 	fd_close(parent);
 }
 
+/* The last of a slice takes its directory along; and the last of all steps back out of brig-leaf. */
+static void leave_above(const struct cgroup *cg, size_t i)
+{
+	_cleanup_close_ int above = -EBADF;
+	int home = cg->parent[i];
+
+	if (cg->slice[0]) {
+		above = openat(home, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		home = above;
+		if (above < 0 || unlinkat(above, cg->slice, AT_REMOVEDIR) < 0)
+			return;
+	}
+	if (cg->by_leaf && cg->is_v2[i])
+		cgroup_v2_leave_leaf(home);
+}
+
 static int remove_dir(const struct cgroup *cg, size_t i)
 {
 	int r;
@@ -286,8 +225,8 @@ static int remove_dir(const struct cgroup *cg, size_t i)
 	if (!is_ours(cg->parent[i], cg->name, cg->dir[i]))
 		return 0;
 	r = unlinkat(cg->parent[i], cg->name, AT_REMOVEDIR) < 0 ? -errno : 0;
-	if (r == 0 && cg->by_leaf && cg->is_v2[i])
-		cgroup_v2_leave_leaf(cg->parent[i]);
+	if (r == 0)
+		leave_above(cg, i);
 	return r == -EBUSY || r == -ENOTEMPTY ? -EBUSY : 0;
 }
 
@@ -320,7 +259,8 @@ void cgroup_done(struct cgroup *cg)
 			/* Whoever was caught half way in is only in a v1 hierarchy. */
 			if (!cg->is_v2[i])
 				(void)kill_listed(cg->dir[i]);
-			(void)walk(cg->dir[i], DEPTH, visit_remove);
+			cgroup_thaw_killed(cg);
+			(void)cgroup_walk(cg->dir[i], visit_remove);
 			wait_a_little(cg->dir[i], cg->is_v2[i]);
 			break;
 		}

@@ -17,6 +17,8 @@
 /* Neither made nor failed: the next place may do. */
 #define NOT_HERE 1
 
+#define SLICE_TRIES 10
+
 static const char *const controllers[] = {
 	[CGROUP_MEMORY] = "memory",
 	[CGROUP_PIDS] = "pids",
@@ -27,7 +29,7 @@ static const char *const controllers[] = {
 enum why { WHY_READ_ONLY, WHY_NOT_GIVEN, WHY_NOT_ALONE, WHY_COUNT };
 
 struct attempt {
-	const char *name;
+	const char *slice, *name; /* slice: "" where there is none */
 	uint32_t needs;
 	enum why why;
 	size_t missing; /* the controller, with WHY_NOT_GIVEN */
@@ -68,6 +70,46 @@ int cgroup_dir_make(int parent, const char *name)
 	return r;
 }
 
+/* The directory of a slice is everybody's who has sandboxes in it, and may be there already. */
+static int slice_open(int parent, const char *slice)
+{
+	int fd;
+
+	if (mkdirat(parent, slice, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(parent, slice, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Between the two steps the last sandbox of the slice may end and take the directory along. */
+static int make_in_slice(int parent, const char *slice, const char *name, int *ret_slice)
+{
+	int dir = -ENOENT;
+
+	for (int left = SLICE_TRIES; left > 0 && (dir == -ENOENT || dir == -ENODEV); left--) {
+		_cleanup_close_ int fd = slice_open(parent, slice);
+
+		dir = fd < 0 ? fd : cgroup_dir_make(fd, name);
+		if (dir >= 0)
+			*ret_slice = take_fd(&fd);
+	}
+	return dir;
+}
+
+int cgroup_dir_make_in(int *parent, const char *slice, const char *name)
+{
+	int dir, fd = -EBADF;
+
+	if (!*slice)
+		return cgroup_dir_make(*parent, name);
+	dir = make_in_slice(*parent, slice, name, &fd);
+	if (dir >= 0) {
+		fd_close(*parent);
+		*parent = fd;
+	}
+	return dir;
+}
+
 /* Opening asks the kernel the question that writing would: effective ids, capabilities, mount. */
 static bool is_writable(int dir, const char *file)
 {
@@ -99,20 +141,24 @@ static int missing_in(int dir, const char *file, uint32_t needs, uint32_t *ret_m
 	return 0;
 }
 
+static int write_controllers(int parent, uint32_t wanted)
+{
+	char text[64] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
+		if (wanted & 1u << i)
+			len += (size_t)snprintf(text + len, sizeof(text) - len, "+%s ",
+						controllers[i]);
+	return wanted ? file_write_at(parent, "cgroup.subtree_control", text) : 0;
+}
+
 static int switch_on(int parent, uint32_t needs)
 {
 	uint32_t missing = 0;
-	char text[64] = "";
-	size_t len = 0;
 	int r = needs ? missing_in(parent, "cgroup.subtree_control", needs, &missing) : 0;
 
-	if (r < 0 || !missing)
-		return r;
-	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
-		if (missing & 1u << i)
-			len += (size_t)snprintf(text + len, sizeof(text) - len, "+%s ",
-						controllers[i]);
-	return file_write_at(parent, "cgroup.subtree_control", text);
+	return r < 0 ? r : write_controllers(parent, missing);
 }
 
 /* NOT_HERE; the attempt remembers why. */
@@ -136,28 +182,43 @@ static int is_given(struct attempt *attempt, int dir, const char *file)
 	return refuse(attempt, WHY_NOT_GIVEN);
 }
 
-/* Makes the directory below parent and keeps the descriptor of the parent for the spot. */
+/*
+ * Only when the directory is there: what cannot be used is not switched on. It gets them at once. In a slice that
+ * was just made, another may be switching them on: the kernel says that they are on before the files are there. Our
+ * own write waits for his.
+ */
+static void switch_on_above(const struct attempt *attempt, int above, int parent)
+{
+	(void)switch_on(above, attempt->needs);
+	if (parent != above)
+		(void)write_controllers(parent, attempt->needs);
+}
+
+/* Makes the directory below parent and keeps the descriptor of the parent, or of the slice, for the spot. */
 static int make_below(struct attempt *attempt, int *parent, struct cgroup_spot *ret_spot)
 {
-	_cleanup_close_ int dir = -EBADF;
-	int r;
+	_cleanup_close_ int dir = -EBADF, slice = -EBADF;
+	int r, *above;
 
 	if (!is_writable(*parent, "cgroup.procs"))
 		return refuse(attempt, WHY_READ_ONLY);
 	r = is_given(attempt, *parent, "cgroup.controllers");
 	if (r != 0)
 		return r;
-	dir = cgroup_dir_make(*parent, attempt->name);
+	dir = *attempt->slice ? make_in_slice(*parent, attempt->slice, attempt->name, &slice)
+			      : cgroup_dir_make(*parent, attempt->name);
 	if (dir < 0)
 		return cgroup_is_refusal(dir) ? refuse(attempt, WHY_READ_ONLY) : dir;
-	/* Only now: what cannot be used is not switched on. The directory gets them at once. */
-	(void)switch_on(*parent, attempt->needs);
+	above = slice >= 0 ? &slice : parent;
+	switch_on_above(attempt, *parent, *above);
 	r = is_given(attempt, dir, "cgroup.controllers");
 	if (r != 0) {
-		(void)unlinkat(*parent, attempt->name, AT_REMOVEDIR);
+		(void)unlinkat(*above, attempt->name, AT_REMOVEDIR);
+		if (slice >= 0)
+			(void)unlinkat(*parent, attempt->slice, AT_REMOVEDIR);
 		return r;
 	}
-	*ret_spot = (struct cgroup_spot){ .parent = take_fd(parent), .dir = take_fd(&dir) };
+	*ret_spot = (struct cgroup_spot){ .parent = take_fd(above), .dir = take_fd(&dir) };
 	return 0;
 }
 
@@ -293,10 +354,11 @@ static int make_below_ancestor(struct attempt *attempt, const struct cgroup_tree
 	return NOT_HERE;
 }
 
-int cgroup_v2_make(const struct cgroup_tree *tree, uint32_t needs, const char *name,
-		   const char *label, struct cgroup_spot *ret_spot, struct err *err)
+int cgroup_v2_make(const struct cgroup_tree *tree, uint32_t needs, const char *slice,
+		   const char *name, const char *label, struct cgroup_spot *ret_spot,
+		   struct err *err)
 {
-	struct attempt attempt = { .name = name, .needs = needs };
+	struct attempt attempt = { .slice = slice, .name = name, .needs = needs };
 	int r = make_in_own(&attempt, tree, true, ret_spot);
 
 	if (r == NOT_HERE)

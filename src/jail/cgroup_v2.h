@@ -30,18 +30,23 @@ struct cgroup_spot {
 };
 
 /*
- * Makes the directory name with the controllers of needs, a bit set of enum cgroup_control (only
+ * Makes the directory name, in that of a slice unless it is "", with the controllers of needs, a bit set of enum cgroup_control (only
  * those that are controllers; 0: a bare directory). -EOPNOTSUPP comes with the remedy, behind the
  * controller that is missing, or behind label where it is not a question of one.
  */
-[[nodiscard]] int cgroup_v2_make(const struct cgroup_tree *tree, uint32_t needs, const char *name,
-				 const char *label, struct cgroup_spot *ret_spot, struct err *err);
+[[nodiscard]] int cgroup_v2_make(const struct cgroup_tree *tree, uint32_t needs, const char *slice,
+				 const char *name, const char *label, struct cgroup_spot *ret_spot,
+				 struct err *err);
 
 /* Steps back out of brig-leaf if nobody but us is left below home. */
 void cgroup_v2_leave_leaf(int home);
 
 /* Makes and opens a directory, on v1 too. What was there before is never taken: -EEXIST. */
 [[nodiscard]] int cgroup_dir_make(int parent, const char *name);
+
+/* The same in the directory of a slice below parent, unless slice is "": *parent is that one then, and the one
+ * before is closed. */
+[[nodiscard]] int cgroup_dir_make_in(int *parent, const char *slice, const char *name);
 
 /* Whether a failure to make a directory only says that this place is not ours. */
 bool cgroup_is_refusal(int r);

@@ -49,6 +49,7 @@
 
 struct node;
 struct tarball;
+struct layer_progress;
 
 #define CHANGES_MAX       1000000     /* changes, and entries of one directory */
 #define CHANGES_NAMES_MAX (1UL << 28) /* bytes of paths in all */
@@ -108,6 +109,14 @@ struct changes {
  */
 [[nodiscard]] int changes_find(int upper, int lower, struct changes *ret_changes, struct err *err);
 
+/*
+ * Where several trees lie below the upper layer, or one that is not at hand: what overlayfs wrote on
+ * it tells. A whiteout is a deletion, what was copied up is changed (or only its mode, owner or times
+ * are), all else is added. Needs a kernel whose tmpfs keeps attributes (6.6); with an older one what
+ * was copied up counts as added.
+ */
+[[nodiscard]] int changes_find_marked(int upper, struct changes *ret_changes, struct err *err);
+
 void changes_done(struct changes *changes);
 
 struct changes_outcome {
@@ -160,6 +169,7 @@ struct changes_export {
 				    NULL behind the last; may be NULL */
 	uint64_t max_file;       /* tar: a larger file is refused, holes counted as bytes */
 	uint64_t max_total;      /* bytes of content that one call writes */
+	const struct layer_progress *progress; /* or NULL (layer.h) */
 };
 
 /*
@@ -182,6 +192,9 @@ struct changes_export {
  * with a slash behind. The names are escaped, see below; problems are not printed.
  */
 void changes_print(FILE *file, const struct changes *changes);
+
+/* The same with a path in front of each name: "A /home/user/file" for "/home/user". */
+void changes_print_below(FILE *file, const struct changes *changes, const char *top);
 
 /* "conflict: path: why", one line each. */
 void change_notes_print(FILE *file, const struct change_notes *notes);

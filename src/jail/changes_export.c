@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "jail/layer.h"
 #include "jail/tarball.h"
 
 #define BITS_DROPPED 06000
@@ -179,6 +180,10 @@ static int export_entry(struct export *export, const struct entry *entry)
 	if (r > 0)
 		return 0;
 	export->outcome->applied++;
+	if (export->how->progress)
+		export->how->progress->tell(export->how->progress->arg,
+					    export->how->max_total - export->left,
+					    export->outcome->applied);
 	if (!S_ISLNK(entry->st.st_mode) && (entry->st.st_mode & BITS_DROPPED))
 		return note(export, CHANGE_DROPPED, entry->out, "without its setuid or setgid bit");
 	return 0;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -11,6 +12,7 @@
 
 struct find {
 	int upper, lower;
+	bool by_marks; /* there is no lower layer to look at, and what overlayfs wrote counts */
 	struct changes *changes;
 	struct todo todo;
 	size_t bytes;
@@ -115,6 +117,35 @@ static int compare(struct find *find, const char *path, int lower_dir, const cha
 	return 0;
 }
 
+/* Whether overlayfs copied it from below, by the mark that it leaves on files and directories. */
+static bool is_copied_up(struct find *find, const char *path, const struct stat *st)
+{
+	_cleanup_close_ int fd = -EBADF;
+	struct stat again;
+
+	if (S_ISDIR(st->st_mode))
+		fd = upper_open(find->upper, path, OPEN_DIR, &again);
+	else if (S_ISREG(st->st_mode))
+		fd = upper_open_file(find->upper, path, &again);
+	return fd >= 0 && (fgetxattr(fd, "user.overlay.origin", NULL, 0) >= 0 ||
+			   fgetxattr(fd, "trusted.overlay.origin", NULL, 0) >= 0);
+}
+
+static int visit_marked(struct find *find, const char *path, const struct stat *new, enum mark mark)
+{
+	static const struct stat unknown;
+	bool is_changed;
+	int r;
+
+	if (upper_is_whiteout(find->upper, path, new, mark))
+		return add(find, CHANGE_DELETED, path, &unknown, NULL);
+	is_changed = is_copied_up(find, path, new);
+	if (!S_ISDIR(new->st_mode))
+		return add(find, is_changed ? CHANGE_CHANGED : CHANGE_ADDED, path, NULL, new);
+	r = is_changed ? 0 : add(find, CHANGE_ADDED, path, NULL, new);
+	return r < 0 ? r : todo_add(&find->todo, path, true, 0);
+}
+
 /* One entry of a directory of the upper layer. lower_dir is negative where there is none. */
 static int visit_entry(struct find *find, const char *path, const char *name, int upper_dir,
 		       int lower_dir, enum mark mark)
@@ -127,6 +158,8 @@ static int visit_entry(struct find *find, const char *path, const char *name, in
 		return problem(find, path, -ENAMETOOLONG, "too deep to be looked at");
 	if (fstatat(upper_dir, name, &new, AT_SYMLINK_NOFOLLOW) < 0)
 		return problem(find, path, -errno, "cannot be looked at");
+	if (find->by_marks)
+		return visit_marked(find, path, &new, mark);
 	if (lower_dir >= 0) {
 		existed = fstatat(lower_dir, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
 		if (!existed && errno != ENOENT)
@@ -235,10 +268,13 @@ static int compare_changes(const void *a, const void *b)
 	return r ? r : (right->kind == CHANGE_DELETED) - (left->kind == CHANGE_DELETED);
 }
 
-int changes_find(int upper, int lower, struct changes *ret_changes, struct err *err)
+static int find_all(int upper, int lower, bool by_marks, struct changes *ret_changes,
+		    struct err *err)
 {
 	_cleanup_(changes_done) struct changes changes = CHANGES_NONE;
-	struct find find = { .upper = upper, .lower = lower, .changes = &changes };
+	struct find find = {
+		.upper = upper, .lower = lower, .by_marks = by_marks, .changes = &changes
+	};
 	int r = todo_add(&find.todo, "", false, 0);
 
 	while (r == 0 && find.todo.count > 0) {
@@ -266,6 +302,16 @@ int changes_find(int upper, int lower, struct changes *ret_changes, struct err *
 	*ret_changes = changes;
 	changes = CHANGES_NONE;
 	return 0;
+}
+
+int changes_find(int upper, int lower, struct changes *ret_changes, struct err *err)
+{
+	return find_all(upper, lower, false, ret_changes, err);
+}
+
+int changes_find_marked(int upper, struct changes *ret_changes, struct err *err)
+{
+	return find_all(upper, -EBADF, true, ret_changes, err);
 }
 
 void changes_done(struct changes *changes)

@@ -12,16 +12,10 @@
 #include <sys/stat.h>
 
 #include "jail/changes.h"
+#include "jail/changes_tree.h"
 
 #define OPEN_DIR  (O_RDONLY | O_DIRECTORY)
 #define OPEN_FILE (O_RDONLY | O_NONBLOCK | O_NOCTTY)
-
-/* A path below root, "" for root itself: no links, no mount points, no way up. */
-int tree_open(int root, const char *path, int flags);
-
-/* The directory that path is in; ret_name points to its last component. Good for looking things up
- * and changing entries, not for listing. */
-int tree_open_parent(int root, const char *path, const char **ret_name);
 
 /*
  * As tree_open for a file or directory of the upper layer, also where its mode keeps us out as its
@@ -34,15 +28,6 @@ int upper_open_file(int upper, const char *path, struct stat *ret_st);
 
 /* The target of a symbolic link of the upper layer. The caller frees it. */
 int upper_readlink(int upper, const char *path, char **ret_target);
-
-/* The names in a directory, sorted. */
-struct names {
-	char **items;
-	size_t count, room;
-};
-int names_list(int dir, struct names *ret_names); /* -E2BIG: more than CHANGES_MAX */
-bool names_has(const struct names *names, const char *name);
-void names_done(struct names *names);
 
 /* Paths that still have to be dealt with. */
 struct todo {
@@ -66,13 +51,6 @@ enum mark {
 enum mark upper_mark(int dir);
 bool upper_is_whiteout(int upper, const char *path, const struct stat *st, enum mark mark);
 
-/* dir + "/" + name, or name alone when dir is "". NULL: no memory. */
-char *path_join(const char *dir, const char *name);
-
-/* Whether a symbolic link at path with this target stays below the top, whatever the links are that
- * it leads through, as long as those do. */
-bool link_stays_inside(const char *path, const char *target);
-
 /* 1, 0 or -errno. budget may be NULL; otherwise -EDQUOT when it is used up. */
 int content_equal(int a, int b, uint64_t size, uint64_t *budget);
 
@@ -89,8 +67,6 @@ static inline bool change_replaces(const struct changes *changes, size_t i)
 	       strcmp(changes->items[i].path, changes->items[i + 1].path) == 0;
 }
 
-int change_notes_add(struct change_notes *notes, enum change_what what, const char *path,
-		     const char *fmt, ...) _printf_(4, 5);
 void change_notes_done(struct change_notes *notes);
 
 #endif

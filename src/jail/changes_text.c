@@ -136,26 +136,33 @@ int change_name_escape(const char *name, struct buf *out)
 /* At most four bytes for one, and the path is bounded. */
 #define NAME_BUF BUF(64 * KIB)
 
-static void print_name(FILE *file, const char *name, mode_t mode)
+static void print_name(FILE *file, const char *top, const char *name, mode_t mode)
 {
 	_cleanup_(buf_done) struct buf text = NAME_BUF;
 
-	if (change_name_escape(name, &text) < 0)
+	if ((*top && (change_name_escape(top, &text) < 0 ||
+		      (!str_ends(top, "/") && buf_char(&text, '/') < 0))) ||
+	    change_name_escape(name, &text) < 0)
 		buf_reset(&text);
 	fprintf(file, "%s%s", buf_text(&text), S_ISDIR(mode) ? "/" : "");
 }
 
 void changes_print(FILE *file, const struct changes *changes)
 {
+	changes_print_below(file, changes, "");
+}
+
+void changes_print_below(FILE *file, const struct changes *changes, const char *top)
+{
 	for (size_t i = 0; i < changes->count; i++) {
 		const struct change *change = &changes->items[i];
 
 		fprintf(file, "%c ", kinds[change->kind].letter);
 		if (change->kind == CHANGE_RENAMED) {
-			print_name(file, change->from, change->old_mode);
+			print_name(file, top, change->from, change->old_mode);
 			fputs(" -> ", file);
 		}
-		print_name(file, change->path, mode_of(change));
+		print_name(file, top, change->path, mode_of(change));
 		if (change->kind == CHANGE_MODE)
 			fprintf(file, " %04o -> %04o", change->old_mode & 07777,
 				change->new_mode & 07777);
@@ -168,7 +175,7 @@ void change_notes_print(FILE *file, const struct change_notes *notes)
 	for (size_t i = 0; i < notes->count; i++) {
 		fprintf(file, "%s: ", whats[notes->items[i].what]);
 		if (*notes->items[i].path) {
-			print_name(file, notes->items[i].path, 0);
+			print_name(file, "", notes->items[i].path, 0);
 			fputs(": ", file);
 		}
 		fprintf(file, "%s\n", notes->items[i].why);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,14 +27,18 @@
 
 /* Of sys/mount.h, which does not go together with the kernel's own header. */
 #ifndef MS_NOSUID
+#define MS_RDONLY 1
 #define MS_NOSUID 2
 #define MS_NODEV  4
 #define MS_NOEXEC 8
 #endif
 
-#define MASK_DIRECTORY "mask"      /* in the store: empty, closed for everybody */
-#define MASK_FILE      "mask-file" /* the same for what is no directory */
-#define ROOT_NAME      "root" /* in the store: where the root is mounted until it is the root */
+#define COPY_MAX        (4 * MIB)
+#define STRANGER        65535   /* no file has it: -1 in sixteen bits. 65534, nobody, has some */
+#define EMPTY_DIRECTORY "empty" /* in the store: below a veil */
+#define MASK_DIRECTORY  "mask"  /* in the store: empty, closed for everybody */
+#define MASK_FILE       "mask-file" /* the same for what is no directory */
+#define ROOT_NAME       "root" /* in the store: where the root is mounted until it is the root */
 
 void executor_init(struct executor *executor)
 {
@@ -244,6 +249,33 @@ static int do_file(struct executor *ex, const struct op *op)
 	return fd < 0 ? -errno : fd_write_all(fd, op->text, strlen(op->text));
 }
 
+/*
+ * With our own rights, as everything: what others may not read on the host is not there. A pipe in
+ * the place of a file would make us wait.
+ */
+static int do_copy(struct executor *ex, const struct op *op)
+{
+	_cleanup_close_ int from = -EBADF, to = -EBADF;
+	struct stat st;
+	ssize_t n;
+
+	from = open(op->source, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (from < 0)
+		return errno == EACCES || errno == ENOENT ? 0 : -errno;
+	if (fstat(from, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)COPY_MAX)
+		return 0;
+	to = openat(ex->place[op->place], op->target,
+		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, st.st_mode & 0777);
+	if (to < 0)
+		return -errno;
+	do
+		n = sendfile(to, from, NULL, COPY_MAX);
+	while (n > 0);
+	return n < 0 ? -errno : 0;
+}
+
 static int do_link(struct executor *ex, const struct op *op)
 {
 	return symlinkat(op->text, ex->place[op->place], op->target) < 0 ? -errno : 0;
@@ -256,12 +288,21 @@ static int do_link(struct executor *ex, const struct op *op)
 static int do_overlay(struct executor *ex, const struct op *op)
 {
 	_cleanup_close_ int target = -EBADF;
-	char data[256], link[32];
+	char data[LOWERS_MAX + 160], link[32];
+	unsigned int number = (unsigned int)op->value;
 	int r;
 
-	snprintf(data, sizeof(data),
-		 "lowerdir=%.64s,upperdir=" UPPER_PREFIX "%u,workdir=" WORK_PREFIX "%u,userxattr",
-		 op->source, (unsigned int)op->value, (unsigned int)op->value);
+	if (strlen(op->source) >= LOWERS_MAX)
+		return -E2BIG;
+	if (op->text)
+		snprintf(data, sizeof(data),
+			 "lowerdir=%s,upperdir=%.32s,workdir=" WORK_PREFIX "-%.32s,userxattr",
+			 op->source, op->text, op->text);
+	else
+		snprintf(data, sizeof(data),
+			 "lowerdir=%s,upperdir=" UPPER_PREFIX "%u,workdir=" WORK_PREFIX
+			 "%u,userxattr",
+			 op->source, number, number);
 	if (fchdir(ex->place[PLACE_STORE]) < 0)
 		return -errno;
 	if (op->target[0] == '\0') {
@@ -278,6 +319,35 @@ static int do_overlay(struct executor *ex, const struct op *op)
 		snprintf(link, sizeof(link), "/proc/self/fd/%d", target);
 		r = sys_mount("overlay", link, MS_NOSUID | MS_NODEV, data);
 	}
+	if (r < 0)
+		return r;
+	return fchdir(ex->place[PLACE_ROOT]) < 0 ? -errno : 0;
+}
+
+/*
+ * The mapping makes files of the host's root those of the sandbox's, which could read them all. So a
+ * read-only overlay lies between, mounted as a stranger: overlayfs opens what is below with the rights of
+ * whoever mounted it. Where there is one layer alone, an empty one besides: the kernel wants two.
+ */
+static int do_veil(struct executor *ex, const struct op *op)
+{
+	bool is_root = ex->users_id >= 0 && !hook_without("veil");
+	char data[LOWERS_MAX + 64];
+	int r = 0;
+
+	if (strlen(op->source) >= LOWERS_MAX)
+		return -E2BIG;
+	snprintf(data, sizeof(data), "lowerdir=%s%s,userxattr", op->source,
+		 strchr(op->source, ':') ? "" : ":" EMPTY_DIRECTORY);
+	if (fchdir(ex->place[PLACE_STORE]) < 0)
+		return -errno;
+	if (mkdir(EMPTY_DIRECTORY, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	if (is_root)
+		r = sys_borrow_ids(STRANGER);
+	r = r < 0 ? r : sys_mount("overlay", op->target, MS_NOSUID | MS_NODEV | MS_RDONLY, data);
+	if (is_root && sys_borrow_ids(0) < 0)
+		return -EPERM;
 	if (r < 0)
 		return r;
 	return fchdir(ex->place[PLACE_ROOT]) < 0 ? -errno : 0;
@@ -503,6 +573,8 @@ static int (*const executors[OP_COUNT])(struct executor *ex, const struct op *op
 	[OP_DIRECTORY] = do_directory,
 	[OP_FILE] = do_file,
 	[OP_LINK] = do_link,
+	[OP_COPY] = do_copy,
+	[OP_VEIL] = do_veil,
 	[OP_OVERLAY] = do_overlay,
 	[OP_BIND] = do_bind,
 	[OP_SHARE] = do_share,

@@ -9,6 +9,11 @@
  * so nothing has to be cleaned up. That is the keeper, which is pid 1 of the sandbox: when it is
  * gone, so is everything that had the ids.
  *
+ * Sandboxes of different parties (brig create --slice) do not even have the same ids one after the other: the
+ * ranges come in blocks, and a block belongs to the slice that first took it, until the machine is started
+ * anew. The file's content says to whom. Only when all blocks have an owner does one change hands that has no
+ * sandbox in it.
+ *
  * Files of the host keep their owners. A tree that a sandbox may use is mounted with an id mapping:
  * its owner's files show as the sandbox user's, and what the user makes belongs to the owner.
  */
@@ -34,8 +39,11 @@ struct ids {
 /* Whether this process may hand out ranges at all: root whose own ids reach that far. */
 bool ids_possible(void);
 
-/* -EUSERS when all ranges are taken. */
-[[nodiscard]] int ids_take(struct ids *ret_ids, struct err *err);
+/* Of a slice, in one state directory. */
+uint64_t ids_owner(const char *home, const char *slice);
+
+/* owner: 0 without a slice. -EUSERS when all ranges are taken. */
+[[nodiscard]] int ids_take(uint64_t owner, struct ids *ret_ids, struct err *err);
 void ids_done(struct ids *ids);
 
 /*

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -55,10 +56,12 @@ static int wait_for_go(int control)
 
 int inside_set_up(const struct jail *jail, int control, struct executor *executor, int *ret_op)
 {
+	const struct op *cgroup = plan_find(jail->plan, OP_CGROUP);
 	size_t failed = 0;
-	int r = waits_for_warden(jail->plan) ? wait_for_go(control) : 0;
+	int r = cgroup ? cgroup_enter_v1(&jail->cgroup) : 0;
 
-	*ret_op = -1;
+	*ret_op = r < 0 ? (int)(cgroup - jail->plan->ops) : -1;
+	r = r < 0 || !waits_for_warden(jail->plan) ? r : wait_for_go(control);
 	if (r < 0)
 		return r;
 	r = execute_keeper(jail->plan, executor, &failed);
@@ -114,10 +117,15 @@ int inside_terminal(const struct jail *jail, const struct jail_command *command,
 
 int inside_settle(const struct jail *jail)
 {
-	const struct op *user = plan_find(jail->plan, OP_USER);
-	int r = user ? execute_user(user) : 0;
+	const struct op *users = plan_find(jail->plan, OP_USERS);
+	const struct op *user = users ?: plan_find(jail->plan, OP_USER);
+	/* Where there are several users, to read the memory of all who ask us, and to end them. */
+	uint64_t kept = users ? 1ull << CAP_SYS_PTRACE | 1ull << CAP_KILL : 0;
+	int r = users && prctl(PR_SET_KEEPCAPS, 1) < 0 ? -errno : 0;
 
-	r = r < 0 ? r : sys_drop_capabilities(0);
+	r = r < 0 || !user ? r : execute_user(user);
+	r = r < 0 ? r : sys_drop_capabilities(kept);
+	r = r < 0 || !kept ? r : sys_raise_capabilities(kept);
 	if (r < 0)
 		return r;
 	/* Changes of ids have reset it. */
@@ -149,8 +157,8 @@ int inside_admit(const struct jail *jail, pid_t keeper, int control, bool in_v2,
 
 		if (op->stage != STAGE_WARDEN)
 			continue;
-		if (op->kind == OP_CGROUP)
-			r = cgroup_put(&jail->cgroup, keeper, in_v2);
+		if (op->kind == OP_CGROUP && !in_v2)
+			r = cgroup_put_v2(&jail->cgroup, keeper);
 		else if (op->kind == OP_IDS)
 			r = write_maps(op, keeper);
 		if (r < 0) {

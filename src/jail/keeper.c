@@ -24,15 +24,11 @@
 #include "base/sys.h"
 #include "base/title.h"
 #include "jail/inside.h"
+#include "jail/keeper_end.h"
 #include "jail/launch.h"
 #include "jail/supply.h"
 #include "jail/tree.h"
 #include "jail/mediate.h"
-
-/* How long the end may take before the keeper says that something is left. */
-#define END_TIMEOUT_MS 5000
-
-#define REAP_MAX 256 /* in one go */
 
 #define FREE_DESCRIPTORS 32 /* that the record of who is who leaves for the work itself */
 
@@ -66,70 +62,10 @@ static void tell(int control, const struct keeper_event *event)
 	keeper_tell(control, event, -EBADF);
 }
 
-/* Reaps what has ended. 1: the first process ended; 0: others or none; -ECHILD: no child is left.
- */
-static int reap(pid_t first, int control, struct keeper_event *ret_exit, bool *ret_more)
+/* The cgroup is the keeper's to care for where it is not in it: in a container the janitor does. */
+static struct cgroup cgroup_of(const struct jail *jail)
 {
-	int found = 0;
-
-	*ret_more = false;
-	/* Bounded: whoever makes orphans as fast as they are reaped must not keep the keeper from
-	 * its other duties. */
-	for (int i = 0; i < REAP_MAX; i++) {
-		siginfo_t info = { 0 };
-		struct keeper_event event = { .pid = first };
-		int status;
-
-		if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) < 0)
-			return errno == EINTR ? found : found ? found : -errno;
-		if (info.si_pid == 0)
-			return found;
-		/* Taken by its pid: a second waitid for all could return another child. */
-		if (waitpid(info.si_pid, &status, WNOHANG | WUNTRACED) <= 0)
-			return found;
-		if (info.si_pid != first)
-			continue;
-		if (WIFSTOPPED(status)) {
-			event.news = KEEPER_STOPPED;
-			event.code = WSTOPSIG(status);
-			/* A warden that does not listen must not keep us from our duties. */
-			(void)!send(control, &event, sizeof(event), MSG_NOSIGNAL | MSG_DONTWAIT);
-			continue;
-		}
-		event.news = KEEPER_EXITED;
-		event.code = status;
-		*ret_exit = event;
-		found = 1;
-	}
-	/* What is left raises no signal of its own: the caller comes back by himself. */
-	*ret_more = true;
-	return found;
-}
-
-/* Ends everything and reaps it. 0, or -ETIME when a process does not die (it hangs in the kernel).
- */
-static int end_all(bool scoped, int signals, pid_t first, int control,
-		   struct keeper_event *ret_exit)
-{
-	uint64_t deadline = clock_ms() + END_TIMEOUT_MS;
-	struct signalfd_siginfo drop[8];
-	bool more;
-
-	if (!scoped)
-		return descendants_kill(END_TIMEOUT_MS);
-	for (;;) {
-		struct pollfd poll_signals = { .fd = signals, .events = POLLIN };
-		int r = reap(first, control, ret_exit, &more);
-
-		if (r == -ECHILD)
-			return 0;
-		if (clock_ms() > deadline)
-			return -ETIME;
-		kill(-1, SIGKILL);
-		if (poll(&poll_signals, 1, more ? 0 : 100) > 0 &&
-		    read(signals, drop, sizeof(drop)) < 0 && errno != EINTR)
-			return -errno;
-	}
+	return plan_has_namespaces(jail->plan) ? CGROUP_NONE : jail->cgroup;
 }
 
 /* What rarely has news; the listener and the mounts are polled beside it (watch_first). */
@@ -164,21 +100,43 @@ struct watch {
 	struct executor *executor; /* of a container */
 };
 
-/* Carries out one request of the warden. False when the sandbox must end now. */
-static bool obey(struct watch *watch)
+static void set_deadline(struct watch *watch, uint64_t left_ms)
+{
+	bool has_one = left_ms < UINT64_MAX / 1000000 / 2;
+
+	watch->deadline = has_one ? clock_ms() + left_ms + LATE_MS : UINT64_MAX;
+	watch->recorder->deadline = has_one ? watch->deadline * 1000000 : UINT64_MAX;
+}
+
+/* Without the scope that confines kill(-1): as good as a look at who is there. */
+static void signal_descendants(int signal)
+{
+	static pid_t pids[TREE_MAX];
+	size_t count = tree_below(getpid(), pids);
+
+	for (size_t i = 0; i < count; i++)
+		kill(pids[i], signal);
+}
+
+/* Carries out one request of the warden. 0: there was none; negative when the sandbox must end now. */
+static int obey(struct watch *watch)
 {
 	struct keeper_request request;
 	ssize_t n = recv(watch->control, &request, sizeof(request), MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return true;
+		return 0;
 	if (n != sizeof(request) || request.order == KEEPER_KILL)
-		return false;
-	if (request.order == KEEPER_SIGNAL_ALL && watch->scoped)
+		return -ECANCELED;
+	if (request.order == KEEPER_DEADLINE)
+		set_deadline(watch, request.value);
+	else if (request.order == KEEPER_SIGNAL_ALL && watch->scoped)
 		kill(-1, request.signal);
+	else if (request.order == KEEPER_SIGNAL_ALL)
+		signal_descendants(request.signal);
 	else if (!watch->ended)
 		kill(-watch->first, request.signal);
-	return true;
+	return 1;
 }
 
 static int expect_news(int epoll, int fd, uint32_t events, uint32_t news)
@@ -235,7 +193,7 @@ static bool look_after_children(struct watch *watch)
 	/* The content does not matter: one SIGCHLD may stand for many. */
 	if (read(watch->signals, drop, sizeof(drop)) < 0 && errno != EINTR && errno != EAGAIN)
 		return false;
-	r = reap(watch->first, watch->control, &watch->exit, &watch->more);
+	r = keeper_reap(watch->first, watch->control, &watch->exit, &watch->more);
 	if (r > 0)
 		watch->ended = true;
 	return r == 0;
@@ -266,14 +224,18 @@ static void look_at_held(struct watch *watch)
 	outlet_look(watch->outlet, watch->mediator.listener);
 }
 
-/* What is due by now. False at the deadline. */
+/*
+ * What is due by now. False at the deadline. A keeper that stood still together with its sandbox finds
+ * an old deadline over, and the new one among its orders.
+ */
 static bool look_at_clock(struct watch *watch)
 {
-	uint64_t now = clock_ms();
-
 	if (watch->is_detaching)
 		watch->is_detaching = beside_is_left();
-	return now < watch->deadline;
+	while (clock_ms() >= watch->deadline)
+		if (obey(watch) <= 0)
+			return false;
+	return true;
 }
 
 static int expect_others(struct watch *watch)
@@ -320,7 +282,7 @@ static bool look_at_others(struct watch *watch, unsigned int news)
 
 	if ((news & NEWS_SIGNALS || watch->more) && !look_after_children(watch))
 		return false;
-	if (news & NEWS_CONTROL && !obey(watch))
+	if (news & NEWS_CONTROL && obey(watch) < 0)
 		return false;
 	if (news & NEWS_OUTLET) /* it was shut */
 		return false;
@@ -522,6 +484,11 @@ static int prepare(struct jail *jail, const struct jail_command *command, pid_t 
 		failure->step = STEP_TERMINAL;
 		failure->code = inside_terminal(jail, command, watch->control);
 	}
+	if (failure->code == 0 && command->program_is_file && jail->inner.fd >= 0) {
+		failure->step = STEP_FILES;
+		failure->code =
+			landlock_grant(&jail->inner, command->program, false, LANDLOCK_READ);
+	}
 	if (failure->code == 0)
 		enclose(jail, warden, failure);
 	/* The memory of a container's keeper is nobody's, from before the program is there. */
@@ -540,10 +507,7 @@ static void take_descriptors(struct lineage *lineage)
 {
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)!setrlimit(RLIMIT_NOFILE, &limit);
+	fd_raise_limit();
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		lineage->fd_end = (int)MIN(limit.rlim_cur, (rlim_t)INT_MAX) - FREE_DESCRIPTORS;
 	lineage->fd_end = MAX(lineage->fd_end, 1);
@@ -583,10 +547,7 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 		/* Also what went before we began to listen; and if we cannot, all is lost. */
 		watch->lost = watch->mounts < 0 || !executor_is_intact(watch->executor);
 	}
-	if (jail->wall_ms != UINT64_MAX) {
-		watch->deadline = clock_ms() + jail->wall_ms + LATE_MS;
-		watch->recorder->deadline = watch->deadline * 1000000;
-	}
+	set_deadline(watch, jail->wall_ms);
 	event.pid = watch->first;
 	/* Only at a terminal does the warden need to know; elsewhere it can sleep on. */
 	if (command->terminal >= 0)
@@ -599,16 +560,24 @@ static void run(const struct jail *jail, const struct jail_command *command, str
 static void finish(const struct jail *jail, struct watch *watch)
 {
 	struct keeper_event event = { .news = KEEPER_EMPTY };
+	struct cgroup cgroup = cgroup_of(jail);
+	const struct keeper_ending ending = { .cgroup = &cgroup,
+					      .scoped = watch->scoped,
+					      .signals = watch->signals,
+					      .control = watch->control,
+					      .first = watch->first };
+	bool is_kept;
 	int code;
 
 	/* The usual end: nothing else is left, and one message says it all. */
 	if (watch->ended &&
-	    reap(watch->first, watch->control, &watch->exit, &watch->more) != -ECHILD)
+	    keeper_reap(watch->first, watch->control, &watch->exit, &watch->more) != -ECHILD)
 		tell(watch->control, &watch->exit);
-	code = end_all(watch->scoped, watch->signals, watch->first, watch->control, &watch->exit);
+	code = keeper_end_all(&ending, &watch->exit);
 	/* What the sandbox left in its folder is not its running time, and may take long to remove.
 	 */
-	if (jail->scratch.dir >= 0 &&
+	is_kept = jail->keeps_store && !warden_is_gone(watch->control);
+	if (jail->scratch.dir >= 0 && !is_kept &&
 	    unlinkat(jail->scratch.parent, jail->scratch.name, AT_REMOVEDIR) < 0)
 		tell(watch->control, &event);
 	event.news = KEEPER_FINISHED;
@@ -616,13 +585,11 @@ static void finish(const struct jail *jail, struct watch *watch)
 	event.is_lost = watch->lost;
 	event.has_status = watch->exit.news == KEEPER_EXITED;
 	event.status = watch->exit.code;
-	event.code = scratch_remove(&jail->scratch);
+	event.code = is_kept ? 0 : scratch_remove(&jail->scratch);
 	event.code = code < 0 ? code : event.code;
 	/* The warden reads the counters before it removes the cgroup; without a warden it is ours
 	 * to remove. */
 	if (warden_is_gone(watch->control)) {
-		struct cgroup cgroup = jail->cgroup;
-
 		(void)!sys_raise_capabilities(kept_capabilities(jail));
 		cgroup_done(&cgroup);
 	}
@@ -740,15 +707,26 @@ int keeper_start(struct jail *jail, const struct jail_command *command, struct k
 	return 0;
 }
 
-int keeper_order(const struct keeper *keeper, enum keeper_order order, int signal)
+static int request_send(const struct keeper *keeper, const struct keeper_request *request)
 {
-	const struct keeper_request request = { .order = (int)order, .signal = signal };
 	ssize_t n;
 
 	do
-		n = send(keeper->control, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = send(keeper->control, request, sizeof(*request), MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : 0;
+}
+
+int keeper_order(const struct keeper *keeper, enum keeper_order order, int signal)
+{
+	return request_send(keeper,
+			    &(struct keeper_request){ .order = (int)order, .signal = signal });
+}
+
+int keeper_deadline(const struct keeper *keeper, uint64_t left_ms)
+{
+	return request_send(keeper,
+			    &(struct keeper_request){ .order = KEEPER_DEADLINE, .value = left_ms });
 }
 
 int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
@@ -762,28 +740,4 @@ int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event)
 	event.descriptor = passed[0];
 	*ret_event = event;
 	return 0;
-}
-
-int descendants_kill(uint64_t timeout_ms)
-{
-	static pid_t pids[TREE_MAX];
-	uint64_t deadline = clock_ms() + timeout_ms;
-
-	for (;;) {
-		const struct timespec pause = { .tv_nsec = 2000000 };
-		size_t count = tree_below(getpid(), pids);
-
-		/* Stopped first: what is stopped does not fork while the others are still to be
-		 * reached. */
-		for (size_t i = 0; i < count; i++)
-			kill(pids[i], SIGSTOP);
-		for (size_t i = 0; i < count; i++)
-			kill(pids[i], SIGKILL);
-		for (int i = 0; i < REAP_MAX; i++)
-			if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
-				return 0;
-		if (clock_ms() > deadline)
-			return -ETIME;
-		nanosleep(&pause, NULL);
-	}
 }

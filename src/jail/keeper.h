@@ -60,7 +60,8 @@ struct jail_rlimit {
 struct jail {
 	const struct plan *plan; /* all that is done, in its order */
 	struct ids ids;          /* of a container that root starts */
-	bool keeps_store;        /* the warden wants the store, to look at it afterwards */
+	bool keeps_store;        /* the warden wants the store (the private folder), to look at it
+				    afterwards; it removes the folder then */
 	struct landlock outer,
 		inner; /* fd -EBADF: knocked out or weakened by the person at the keyboard */
 	const struct filter *filter; /* NULL: knocked out */
@@ -84,7 +85,7 @@ struct jail {
 	struct jail_rlimit rlimits[JAIL_MAX_RLIMITS];
 	unsigned int rlimit_count;
 	uint64_t wall_ms; /* UINT64_MAX: none. The warden keeps this deadline; the keeper, if that
-			     does not */
+			     does not. KEEPER_DEADLINE changes it */
 	bool has_affinity;
 	cpu_set_t affinity;
 };
@@ -96,20 +97,27 @@ struct jail_command {
 	char **script_argv; /* room for argv and two more: a script without "#!" is given to sh */
 	const char *search; /* the PATH to look the program up in */
 	int stdio[3];
-	int null;      /* /dev/null, for standard descriptors that are -EBADF */
-	int terminal;  /* becomes the controlling terminal, or -EBADF */
-	uint64_t pass; /* of the filter's spec */
+	int null;             /* /dev/null, for standard descriptors that are -EBADF */
+	int terminal;         /* becomes the controlling terminal, or -EBADF */
+	uint64_t pass;        /* of the filter's spec */
+	int program;          /* executed in the place of argv[0]: a descriptor, or -EBADF */
+	bool program_is_file; /* of a file system, so that Landlock has to allow it */
+	int channel;          /* becomes descriptor JAIL_CHANNEL, or -EBADF */
 };
+
+#define JAIL_CHANNEL 3
 
 enum keeper_order {
 	KEEPER_GO,         /* ids and cgroup are there: set up the namespaces (containers only) */
 	KEEPER_SIGNAL,     /* send a signal to the first process's group */
 	KEEPER_SIGNAL_ALL, /* send it to every process of the sandbox */
+	KEEPER_DEADLINE,   /* in place of the one it has: value ms from now, UINT64_MAX: none */
 	KEEPER_KILL,       /* end everything now */
 };
 
 struct keeper_request {
 	int order, signal;
+	uint64_t value;
 };
 
 enum keeper_news {
@@ -171,6 +179,12 @@ struct keeper {
 [[nodiscard]] int keeper_start(struct jail *jail, const struct jail_command *command,
 			       struct keeper *ret_keeper, struct err *err);
 [[nodiscard]] int keeper_order(const struct keeper *keeper, enum keeper_order order, int signal);
+
+/*
+ * The warden's deadline has changed: the keeper's follows, a second later than it (or UINT64_MAX: none). A
+ * keeper that finds its deadline over reads the orders that wait before it acts on it.
+ */
+[[nodiscard]] int keeper_deadline(const struct keeper *keeper, uint64_t left_ms);
 
 /* One event; -EAGAIN when there is none, -EPIPE when the keeper is gone. */
 [[nodiscard]] int keeper_next(const struct keeper *keeper, struct keeper_event *ret_event);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -96,6 +97,9 @@ static int execute_at(const char *path, const struct jail_command *command)
 	return r == -ENOEXEC ? execute_script(path, command) : r;
 }
 
+#define PROGRAM      4 /* where it is while it is executed */
+#define PROGRAM_PATH "/proc/self/fd/4"
+
 /* Looks the program up as execvp does: what is forbidden on the way is remembered, and the search
  * goes on. */
 static int execute(const struct jail_command *command)
@@ -104,6 +108,8 @@ static int execute(const struct jail_command *command)
 	char path[PATH_MAX];
 	int found = -ENOENT, r;
 
+	if (command->program >= 0)
+		return sys_execve(PROGRAM_PATH, command->argv, command->envp, command->pass);
 	if (strchr(name, '/'))
 		return execute_at(name, command);
 	for (;;) {
@@ -214,13 +220,33 @@ static int step_filter(struct launching *of)
 	return r;
 }
 
+/* What is not for the workload in general: the channel of init, and the file it is executed from. The
+ * first descriptor that is nobody's. */
+static int place_own(const struct jail_command *command)
+{
+	int channel = command->channel, program = command->program;
+
+	if (channel < 0)
+		return 3;
+	/* Out of each other's way first. */
+	channel = fcntl(channel, F_DUPFD_CLOEXEC, PROGRAM + 1);
+	program = fcntl(program, F_DUPFD_CLOEXEC, PROGRAM + 1);
+	if (channel < 0 || program < 0 || dup2(channel, JAIL_CHANNEL) < 0 ||
+	    dup3(program, PROGRAM, O_CLOEXEC) < 0)
+		return -errno;
+	return PROGRAM + 1;
+}
+
 static int step_descriptors(struct launching *of)
 {
 	int r = of->is_beside ? sys_unshare(CLONE_FS | CLONE_FILES) : 0;
 
+	if (r < 0)
+		return r;
+	r = place_own(of->command);
 	if (r < 0 || hook_without("descriptors"))
 		return r;
-	return sys_close_range(3, ~0u, 0);
+	return sys_close_range((unsigned int)r, ~0u, 0);
 }
 
 static int step_rlimits(struct launching *of)
@@ -243,10 +269,24 @@ static int (*const steps[STEP_COUNT])(struct launching *of) = {
 	[STEP_RLIMITS] = step_rlimits,       [STEP_EXEC] = step_exec,
 };
 
+static int keep_users(const struct op *op)
+{
+	/* Root of the sandbox's own ids: until now it is the caller. */
+	int r = sys_become(0);
+
+	r = r < 0 ? r : sys_no_new_privs();
+	return r < 0 ? r
+		     : sys_pass_capabilities(op->has_root ? SYS_ROOT_RIGHTS | SYS_INIT_MARK
+							  : SYS_INIT_RIGHTS,
+					     op->has_root);
+}
+
 static int run_op(struct launching *of, const struct op *op)
 {
 	if (op->kind == OP_USER)
 		return execute_user(op);
+	if (op->kind == OP_USERS)
+		return keep_users(op);
 	return op->kind == OP_STEP && steps[op->value] ? steps[op->value](of) : -ENOSYS;
 }
 

@@ -241,8 +241,9 @@ static int judge(const struct mediator *m, struct request *rq)
 
 	if (fstat(rq->object, &rq->st) < 0)
 		return -errno;
+	/* Of several users we are one, and must not do for another what he may not. */
 	if (is_container(m))
-		return 0;
+		return target_may_own(rq->tid, rq->st.st_uid) ? 0 : act->refusal;
 	len = readlink(own_link(rq->object, link), path, sizeof(path));
 	if (len < 0)
 		return -errno;

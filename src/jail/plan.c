@@ -38,6 +38,8 @@ static const struct {
 	[OP_DIRECTORY] = { "directory", "make directory" },
 	[OP_FILE] = { "file", "make file" },
 	[OP_LINK] = { "link", "make link" },
+	[OP_COPY] = { "copy", "copy" },
+	[OP_VEIL] = { "veil", "show what everybody may read of store:/" },
 	[OP_OVERLAY] = { "overlay", "overlay" },
 	[OP_BIND] = { "bind", "bind" },
 	[OP_SHARE] = { "share", "bind store:" },
@@ -52,6 +54,8 @@ static const struct {
 	[OP_GUARD] = { "guard", "guard a name that must not appear:" },
 	[OP_DIRECTORY_IS] = { "working-directory", "change to" },
 	[OP_USER] = { "user", "become user" },
+	[OP_USERS] = { "users",
+		       "give up all rights but to start processes as any user, by default" },
 };
 
 /* Strings of a plan, in blocks that never move. */
@@ -212,7 +216,9 @@ static void describe_rest(const struct op *op, char *text, size_t size)
 		snprintf(text, size, ": %s", op->text);
 		break;
 	case OP_USER:
-		snprintf(text, size, " %u", (unsigned int)op->value);
+	case OP_USERS:
+		snprintf(text, size, " %u%s", (unsigned int)op->value,
+			 op->has_root ? ", and root with those over files of the sandbox" : "");
 		break;
 	case OP_NETWORK:
 		snprintf(text, size, "%s%s%s%s", op->text ? ", the address " : "",
@@ -255,9 +261,18 @@ void op_describe(const struct op *op, char *text, size_t size)
 		return;
 	}
 	describe_rest(op, rest, sizeof(rest));
-	if (op->kind == OP_OVERLAY)
+	if (op->kind == OP_OVERLAY && op->text)
+		snprintf(text, size, "overlay store:/%s on /%s, changes in store:/%s", op->source,
+			 op->target, op->text);
+	else if (op->kind == OP_OVERLAY)
 		snprintf(text, size, "overlay store:/%s on /%s, changes in store:/%s%u", op->source,
 			 op->target, UPPER_PREFIX, (unsigned int)op->value);
+	else if (op->kind == OP_VEIL)
+		snprintf(text, size, "%s%s at store:/%s", kinds[op->kind].verb, op->source,
+			 op->target);
+	else if (op->kind == OP_COPY)
+		snprintf(text, size, "%s %s to %s%s", kinds[op->kind].verb, op->source,
+			 place_prefix(op), op->target);
 	else if (op->source && op->kind != OP_IDS && op->kind != OP_MASK)
 		snprintf(text, size, "%s %s%s on %s%s%s", kinds[op->kind].verb,
 			 op->kind == OP_SHARE ? "/" : "", op->source, place_prefix(op), op->target,

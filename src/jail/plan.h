@@ -32,7 +32,7 @@ enum op_place { PLACE_ROOT, PLACE_BASE, PLACE_STORE, PLACE_COUNT };
 enum op_kind {
 	OP_STEP,        /* value: enum keeper_step, one of those that every tier has */
 	OP_NAMESPACES,  /* value: CLONE_NEW... that the keeper is born with */
-	OP_CGROUP,      /* the keeper is born in, or moved to, the sandbox's cgroup */
+	OP_CGROUP,      /* the keeper is born in, moved to, or enters the sandbox's cgroup */
 	OP_IDS,         /* source, text: uid and gid map. By the keeper: ids of its own only */
 	OP_MASTER,      /* the keeper becomes root of its ids */
 	OP_OWN_CGROUPS, /* a cgroup namespace, whose root is the cgroup of the sandbox */
@@ -48,20 +48,25 @@ enum op_kind {
 	OP_DIRECTORY,   /* place, target, mode; is_users: owned by the user of the sandbox */
 	OP_FILE,        /* place, target, mode, text (NULL: empty) */
 	OP_LINK,        /* place, target, text */
-	OP_OVERLAY,     /* target ("": the root), source: lower, in the store; value: which upper */
-	OP_BIND,        /* place, source: path on the host; target */
-	OP_SHARE,       /* source: in the store; target */
-	OP_AGAIN,       /* target on itself: cannot be renamed, or no longer written */
-	OP_MASK,        /* target is hidden; source: in the store (NULL: an empty one) */
-	OP_PROC,        /* target */
-	OP_TERMINALS,   /* target: a devpts of its own */
-	OP_SEAL,        /* what is mounted below target read-only; is_read_only: itself too */
-	OP_ROOT,        /* the root becomes the root; the host's is detached beside the rest */
-	OP_ALONE,       /* wait until nothing of the host can be reached */
-	OP_GRANT,       /* target: Landlock rights below it, in value */
-	OP_GUARD,       /* text: a path that is not there and must not appear */
+	OP_COPY,    /* place, source: a file of the host, target; left out if we may not read it */
+	OP_VEIL,    /* source: trees, target, in the store: of them only what everybody may read */
+	OP_OVERLAY, /* target ("": the root), source: lowers, in the store, the topmost first;
+			   value: which upper, or text: its name */
+	OP_BIND,    /* place, source: path on the host; target */
+	OP_SHARE,   /* source: in the store; target */
+	OP_AGAIN,   /* target on itself: cannot be renamed, or no longer written */
+	OP_MASK,    /* target is hidden; source: in the store (NULL: an empty one) */
+	OP_PROC,    /* target */
+	OP_TERMINALS,    /* target: a devpts of its own */
+	OP_SEAL,         /* what is mounted below target read-only; is_read_only: itself too */
+	OP_ROOT,         /* the root becomes the root; the host's is detached beside the rest */
+	OP_ALONE,        /* wait until nothing of the host can be reached */
+	OP_GRANT,        /* target: Landlock rights below it, in value */
+	OP_GUARD,        /* text: a path that is not there and must not appear */
 	OP_DIRECTORY_IS, /* text: the working directory */
 	OP_USER,         /* value: uid and gid */
+	OP_USERS, /* the first process is init, and starts others as any user; value: the usual one;
+		     has_root: root keeps his rights over files and users of the sandbox */
 	OP_COUNT,
 };
 
@@ -69,12 +74,14 @@ enum op_kind {
 
 #define UPPER_PREFIX "upper" /* store:/upper0 is that of the root */
 #define WORK_PREFIX  "work"
+#define LOWERS_MAX   256 /* bytes of the lowers of one overlay */
 
 struct op {
 	enum op_kind kind;
 	enum op_stage stage;
 	enum op_place place;
 	bool is_read_only, is_directory, is_device, is_optional, is_users;
+	bool has_root;
 	bool is_plain;      /* by path: only root can change the source, and the target is ours */
 	bool is_sealed;     /* is_plain: made read-only later, together with others */
 	bool is_protecting; /* a mount inside a tree of the host that must not go */

@@ -1,14 +1,20 @@
 #include "jail/scratch.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/sys.h"
+
+#define PREFIX    "brig-"
+#define ID_LENGTH 12 /* of a sandbox */
 
 static int check_base(const char *base, int fd, struct err *err)
 {
@@ -38,7 +44,7 @@ int scratch_make(const char *base, const char *id, struct scratch *ret_scratch, 
 	struct stat st;
 	int r;
 
-	if (snprintf(s.name, sizeof(s.name), "brig-%s", id) >= (int)sizeof(s.name) ||
+	if (snprintf(s.name, sizeof(s.name), PREFIX "%s", id) >= (int)sizeof(s.name) ||
 	    snprintf(s.path, sizeof(s.path), "%s/%s", base, s.name) >= (int)sizeof(s.path))
 		return err_set(err, -ENAMETOOLONG,
 			       "\"%s\": the path is too long: set TMPDIR to another folder", base);
@@ -66,6 +72,10 @@ int scratch_make(const char *base, const char *id, struct scratch *ret_scratch, 
 	if (st.st_uid != geteuid() || (st.st_mode & 077))
 		return err_set(err, -EPERM, "\"%s\" was changed by someone else while it was made",
 			       s.path);
+	/* Held by us and the keeper, for whoever looks for what nobody has any more. */
+	r = flock(dir, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+	if (r == -EWOULDBLOCK || fstat(dir, &st) < 0 || st.st_nlink == 0)
+		return err_set(err, -EAGAIN, "\"%s\" was taken for a leftover: try again", s.path);
 	s.parent = take_fd(&parent);
 	s.dir = take_fd(&dir);
 	*ret_scratch = s;
@@ -198,4 +208,50 @@ void scratch_done(struct scratch *scratch)
 {
 	scratch->parent = fd_close(scratch->parent);
 	scratch->dir = fd_close(scratch->dir);
+}
+
+/* One of ours that nobody holds: both the warden and the keeper were killed. */
+static bool remove_left(int parent, const char *name)
+{
+	struct scratch s = { .parent = parent, .dir = -EBADF };
+	struct stat st;
+	bool is_removed = false;
+
+	s.dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (s.dir < 0)
+		return false;
+	snprintf(s.name, sizeof(s.name), "%s", name);
+	if (fstat(s.dir, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 077) &&
+	    flock(s.dir, LOCK_EX | LOCK_NB) == 0)
+		is_removed = scratch_remove(&s) == 0;
+	close(s.dir);
+	return is_removed;
+}
+
+static bool is_ours(const char *name)
+{
+	size_t len = strlen(PREFIX);
+
+	return strncmp(name, PREFIX, len) == 0 &&
+	       strspn(name + len, "abcdefghijklmnopqrstuvwxyz0123456789") == ID_LENGTH &&
+	       name[len + ID_LENGTH] == '\0';
+}
+
+size_t scratch_sweep(const char *base)
+{
+	int parent = sys_openat2(AT_FDCWD, base, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+				 RESOLVE_NO_SYMLINKS);
+	DIR *dir = parent < 0 ? NULL : fdopendir(parent);
+	const struct dirent *entry;
+	size_t removed = 0;
+
+	if (!dir) {
+		fd_close(parent);
+		return 0;
+	}
+	if (check_base(base, parent, NULL) == 0)
+		while ((entry = readdir(dir)))
+			removed += is_ours(entry->d_name) && remove_left(parent, entry->d_name);
+	closedir(dir);
+	return removed;
 }

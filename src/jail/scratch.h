@@ -31,6 +31,12 @@ struct scratch {
  */
 [[nodiscard]] int scratch_remove(const struct scratch *scratch);
 
+/*
+ * Removes folders of ours that nobody holds any more: those of sandboxes whose warden and keeper were
+ * both killed. How many it was.
+ */
+size_t scratch_sweep(const char *base);
+
 void scratch_done(struct scratch *scratch); /* closes the descriptors only */
 
 #endif

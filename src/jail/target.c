@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -206,12 +207,28 @@ int target_place(pid_t tid, int fd, char *text, size_t size)
 	return 0;
 }
 
-/* A set of signals in /proc/PID/status: sixteen hexadecimal digits. */
-static uint64_t signal_set(const char *status, const char *key)
+/* A set of signals or rights in /proc/PID/status: sixteen hexadecimal digits. */
+static uint64_t hex_set(const char *status, const char *key)
 {
 	const char *line = strstr(status, key);
 
 	return line ? strtoull(line + strlen(key), NULL, 16) : 0;
+}
+
+bool target_may_own(pid_t tid, uid_t owner)
+{
+	char path[PROC_PATH_SIZE], text[4096];
+	const char *line;
+	unsigned int uid;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	if (file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return false;
+	line = strstr(text, "\nUid:");
+	/* The last of the four is the one for files. */
+	if (line && sscanf(line, "\nUid: %*u %*u %*u %u", &uid) == 1 && uid == owner)
+		return true;
+	return hex_set(text, "\nCapEff:\t") >> CAP_FOWNER & 1;
 }
 
 bool target_has_signal(pid_t tid)
@@ -221,8 +238,8 @@ bool target_has_signal(pid_t tid)
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
 	if (file_read_at(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return false;
-	return (signal_set(text, "\nSigPnd:\t") | signal_set(text, "\nShdPnd:\t")) &
-	       ~signal_set(text, "\nSigBlk:\t");
+	return (hex_set(text, "\nSigPnd:\t") | hex_set(text, "\nShdPnd:\t")) &
+	       ~hex_set(text, "\nSigBlk:\t");
 }
 
 int target_umask(pid_t tid, mode_t *ret_mask)

@@ -49,6 +49,9 @@ bool target_is_closed(pid_t tid);
 
 [[nodiscard]] int target_parent(pid_t pid, pid_t *ret_parent);
 
+/* Whether the kernel would let it change the mode of a file that this user has: his, or by its rights. */
+bool target_may_own(pid_t tid, uid_t owner);
+
 /* Both at once, and soon. */
 [[nodiscard]] int target_origin(pid_t tid, pid_t *ret_process, pid_t *ret_parent);
 

@@ -8,6 +8,7 @@
 #ifndef BRIG_JAIL_TREE_H
 #define BRIG_JAIL_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -16,5 +17,14 @@
 /* Fills pids (room for TREE_MAX) with all that is below root, without root, parents first. Returns
  * how many. */
 size_t tree_below(pid_t root, pid_t *pids);
+
+/*
+ * Whether every thread of the process is in one of these states, by their letters in its file
+ * "stat". A process that is gone is in any. "Z" alone asks whether it has ended.
+ */
+bool tree_is_in(pid_t pid, const char *states);
+
+/* All but running: in a sleep, in the kernel, stopped, ended. */
+#define TREE_RESTS "SDTtZXI"
 
 #endif

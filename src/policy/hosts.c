@@ -1,11 +1,13 @@
 /*
  * hosts.c - rules for the network: names, subdomains and addresses, each with a port
  *
- *	api.example.com:443      this name
- *	*.example.com:443        every name below it, not the apex
- *	10.0.0.0/8:5432          addresses; [2001:db8::]/32:443 for IPv6; without a prefix, this one
- * address host:*                   every port db.example.com:5432 raw  any protocol, not only TLS or
- * HTTP that names the host
+ *	api.example.com:443       this name
+ *	*.example.com:443         every name below it, not the apex
+ *	10.0.0.0/8:5432           addresses; [2001:db8::]/32:443 for IPv6; without a prefix, this one
+ *	93.184.0.0/16:443 public  the same, but for what is special in it (private networks...)
+ *	*:443                     every name, and every public address
+ *	host:*                    every port
+ *	db.example.com:5432 raw   any protocol, not only TLS or HTTP that names the host
  *
  * Deny beats ask beats allow; what no rule names is denied. A name is compared as a name and an
  * address as an address: neither rule speaks for the other.
@@ -181,18 +183,33 @@ static int host_rule_finish(struct host_rule *rule)
 
 	if (rule->kind == HOST_ADDRESS)
 		address_text(rule, &text);
+	else if (rule->kind == HOST_ANY)
+		buf_str(&text, "*");
 	else
 		buf_printf(&text, "%s%s", rule->kind == HOST_SUBDOMAINS ? "*." : "", rule->name);
 	if (rule->port)
 		buf_printf(&text, ":%u", rule->port);
 	else
 		buf_str(&text, ":*");
+	if (rule->is_public)
+		buf_str(&text, " public");
 	if (rule->is_raw)
 		buf_str(&text, " raw");
 	if (buf_failed(&text))
 		return buf_failed(&text);
 	rule->text = buf_take(&text);
 	return rule->text ? 0 : -ENOMEM;
+}
+
+/* Takes a word away that stands behind a rule. */
+static bool take_word(const char *text, size_t *len, const char *word)
+{
+	size_t n = strlen(word);
+
+	if (*len < n || memcmp(text + *len - n, word, n) != 0)
+		return false;
+	*len -= n;
+	return true;
 }
 
 /* NULL, or what is wrong with the text. */
@@ -204,10 +221,8 @@ static const char *host_rule_parse(const char *text, struct host_rule *rule)
 
 	if (len > 300)
 		return "is too long";
-	if (str_ends(text, " raw")) {
-		rule->is_raw = true;
-		len -= 4;
-	}
+	rule->is_raw = take_word(text, &len, " raw");
+	rule->is_public = take_word(text, &len, " public");
 	wrong = split_port(text, len, &host_len, &rule->port);
 	if (wrong)
 		return wrong;
@@ -221,6 +236,12 @@ static const char *host_rule_parse(const char *text, struct host_rule *rule)
 	if (parse_address(host, rule, &wrong)) {
 		rule->kind = HOST_ADDRESS;
 		return wrong;
+	}
+	if (rule->is_public)
+		return "says public, which is for addresses";
+	if (str_equal(host, "*")) {
+		rule->kind = HOST_ANY;
+		return NULL;
 	}
 	rule->kind = str_starts(host, "*.") ? HOST_SUBDOMAINS : HOST_NAME;
 	wrong = check_name(rule->kind == HOST_SUBDOMAINS ? host + 2 : host);
@@ -376,9 +397,12 @@ static bool host_covers(const struct host_rule *a, const struct host_rule *b)
 {
 	unsigned char masked[16];
 
-	if ((a->port && a->port != b->port) || (b->is_raw && !a->is_raw))
+	if ((a->port && a->port != b->port) || (b->is_raw && !a->is_raw) ||
+	    (a->is_public && !b->is_public))
 		return false;
 	switch (a->kind) {
+	case HOST_ANY:
+		return b->kind != HOST_ADDRESS || b->is_public;
 	case HOST_NAME:
 		return b->kind == HOST_NAME && str_equal(a->name, b->name);
 	case HOST_SUBDOMAINS:
@@ -395,6 +419,12 @@ static bool host_covers(const struct host_rule *a, const struct host_rule *b)
 	return false;
 }
 
+/* Whether a rule leaves special addresses alone. */
+static bool is_public_only(const struct host_rule *rule)
+{
+	return rule->kind == HOST_ANY || rule->is_public;
+}
+
 /* What both rules match, as one rule: the narrower host with the narrower port, raw only where both
  * are. */
 static int host_intersect(const struct host_rule *a, const struct host_rule *b,
@@ -408,6 +438,7 @@ static int host_intersect(const struct host_rule *a, const struct host_rule *b,
 		return 0;
 	wide_a.port = wide_b.port = 0;
 	wide_a.is_raw = wide_b.is_raw = true;
+	wide_a.is_public = wide_b.is_public = true;
 	if (host_covers(&wide_a, &wide_b))
 		narrow = b;
 	else if (host_covers(&wide_b, &wide_a))
@@ -419,6 +450,7 @@ static int host_intersect(const struct host_rule *a, const struct host_rule *b,
 		return r;
 	rule.port = a->port ? a->port : b->port;
 	rule.is_raw = a->is_raw && b->is_raw;
+	rule.is_public = rule.kind == HOST_ADDRESS && (is_public_only(a) || is_public_only(b));
 	free(rule.text);
 	rule.text = NULL;
 	if (host_rule_finish(&rule) < 0) {
@@ -498,7 +530,9 @@ static int schema_hosts(struct node *schema)
 	_cleanup_(node_freep) struct node *item = node_map();
 	int r = item ? node_set(item, "type", node_string("string")) : -ENOMEM;
 
-	r = r < 0 ? r : node_set(item, "pattern", node_string("^\\S+:([0-9]{1,5}|\\*)( raw)?$"));
+	r = r < 0 ? r
+		  : node_set(item, "pattern",
+			     node_string("^\\S+:([0-9]{1,5}|\\*)( public)?( raw)?$"));
 	r = r < 0 ? r : node_set(schema, "type", node_string("array"));
 	return r < 0 ? r : node_set(schema, "items", take_ptr(&item));
 }
@@ -556,7 +590,8 @@ enum verdict policy_host_verdict(const struct policy *policy, const char *name,
 	char copy[256];
 	struct host_rule target = { .kind = name ? HOST_NAME : HOST_ADDRESS,
 				    .port = port,
-				    .prefix = 128 };
+				    .prefix = 128,
+				    .is_public = !name };
 
 	*ret_rule = NULL;
 	if (port == 0)

@@ -39,6 +39,22 @@ const struct key policy_keys[] = {
 			"the container tier.",
 	},
 	{
+		.name = "system",
+		.type = KEY_SYSTEM,
+		.offset = FIELD(system),
+		.flags = { { "system", NULL, "WHAT", "sealed, or own: root inside changes it" } },
+		.initial = "sealed",
+		.summary = "whether the sandbox's root may change the system that it sees: sealed, "
+			   "or own",
+		.more = "own: /, /etc, /var and the system folders that fs shows as overlay are "
+			"the "
+			"sandbox's own, to change for its root; "
+			"a file in /etc that fs shows as overlay is a copy. Nothing of it "
+			"reaches the host. Where brig is run by root the sandbox has root and all "
+			"other users; else it has one user, who owns its root directory and /etc, "
+			"and the system folders stay read-only. Needs the container tier.",
+	},
+	{
 		.name = "fs",
 		.type = KEY_PATHS,
 		.offset = FIELD(fs),
@@ -69,8 +85,9 @@ const struct key policy_keys[] = {
 		.initial = "nothing",
 		.summary =
 			"connections that are allowed: host:port, *.host:port, address/prefix:port",
-		.more = "\"raw\" behind a rule allows protocols other than TLS and HTTP. Without "
-			"any rule "
+		.more = "\"*:443\" is every name and every public address. \"raw\" behind a rule "
+			"allows protocols other than TLS and HTTP, \"public\" behind addresses "
+			"leaves out the special ones among them. Without any rule "
 			"there is no network at all. On the process tier it needs Linux 6.7.",
 	},
 	{

@@ -19,6 +19,7 @@ const struct type_ops *type_ops_of(enum key_type type)
 		[KEY_ISOLATION] = &isolation_ops,
 		[KEY_ON_DENY] = &on_deny_ops,
 		[KEY_RECORD] = &record_ops,
+		[KEY_SYSTEM] = &system_ops,
 		[KEY_TEXT] = &text_ops,
 		[KEY_BOOL] = &bool_ops,
 		[KEY_SIZE] = &size_ops,

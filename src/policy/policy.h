@@ -45,6 +45,9 @@ extern const char *const isolation_names[ISOLATION_COUNT];
 enum access { ACCESS_NONE, ACCESS_READ, ACCESS_OVERLAY, ACCESS_WRITE, ACCESS_COUNT };
 extern const char *const access_names[ACCESS_COUNT];
 
+/* Whether the system that a sandbox sees can be changed by its own root (a container's). */
+enum system_kind { SYSTEM_UNSET, SYSTEM_SEALED, SYSTEM_OWN };
+
 enum on_deny { ON_DENY_UNSET, ON_DENY_FAIL, ON_DENY_ASK, ON_DENY_RECORD };
 enum record { RECORD_UNSET, RECORD_OFF, RECORD_DENIED, RECORD_WRITES, RECORD_ALL };
 
@@ -70,17 +73,19 @@ struct path_rules {
 	bool cleared; /* written as an empty map: what was inherited is dropped when merged */
 };
 
-enum host_kind { HOST_NAME, HOST_SUBDOMAINS, HOST_ADDRESS };
+/* HOST_ANY: every name and every public address. */
+enum host_kind { HOST_NAME, HOST_SUBDOMAINS, HOST_ADDRESS, HOST_ANY };
 
 struct host_rule {
 	enum host_kind kind;
 	char *text; /* canonical: lower case, "api.example.com:443", "*.example.com:443",
 		       "10.0.0.0/8:5432 raw" */
-	char *name; /* without "*." and port; NULL for an address */
+	char *name; /* without "*." and port; NULL for an address, and for all */
 	unsigned char address[16]; /* IPv4 as ::ffff:a.b.c.d */
 	unsigned int prefix;       /* of 128 */
 	unsigned int port;         /* 0: any */
 	bool is_raw;
+	bool is_public; /* of an address: never for a special one that is in it */
 	struct origin origin;
 };
 
@@ -107,6 +112,7 @@ struct limits {
 struct policy {
 	enum isolation isolation, floor;
 	char *image;
+	enum system_kind system;
 	struct path_rules fs;
 	struct host_rules net_allow, net_ask, net_deny;
 	struct words net_publish;
@@ -181,7 +187,8 @@ const struct path_rule *policy_path_conflict(const struct path_rules *rules,
 
 enum verdict { VERDICT_DENY, VERDICT_ASK, VERDICT_ALLOW };
 
-/* Judges a connection by name (lower case, no trailing dot) or, with name NULL, by address. */
+/* Judges a connection by name (lower case, no trailing dot) or, with name NULL, by address, which is
+ * taken for a public one. */
 enum verdict policy_host_verdict(const struct policy *policy, const char *name,
 				 const unsigned char address[16], unsigned int port,
 				 const struct host_rule **ret_rule);

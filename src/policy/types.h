@@ -60,8 +60,8 @@ int policy_read_keys(const struct place *place, const struct node *map, struct p
 		     struct err *err);
 
 /* Each file implements the types of one kind. */
-extern const struct type_ops isolation_ops, on_deny_ops, record_ops, text_ops, bool_ops, size_ops,
-	duration_ops, cpus_ops, count_ops;                                            /* values.c */
+extern const struct type_ops isolation_ops, on_deny_ops, record_ops, system_ops, text_ops, bool_ops,
+	size_ops, duration_ops, cpus_ops, count_ops;                                  /* values.c */
 extern const struct type_ops paths_ops;                                               /* paths.c */
 extern const struct type_ops hosts_allow_ops, hosts_ask_ops, hosts_denied_ops;        /* hosts.c */
 extern const struct type_ops env_ops, ports_ops, extensions_ops, strip_ops, flag_ops; /* words.c */

@@ -27,6 +27,7 @@ const char *const access_names[ACCESS_COUNT] = {
 
 static const char *const on_deny_names[] = { "unset", "fail", "ask", "record" };
 static const char *const record_names[] = { "unset", "off", "denied", "writes", "all" };
+static const char *const system_names[] = { "unset", "sealed", "own" };
 
 int place_error(const struct place *place, const struct node *node, struct err *err,
 		const char *fmt, ...)
@@ -231,6 +232,36 @@ static int schema_record(struct node *schema)
 
 const struct type_ops record_ops = { parse_record,  merge_int,  narrow_record, record_to_node,
 				     schema_record, is_set_int, init_int,      done_nothing };
+
+static int parse_system(const struct place *place, const struct node *node, void *field,
+			struct err *err)
+{
+	return parse_name(place, node, system_names, ARRAY_SIZE(system_names), field, err);
+}
+
+/* Only where both say so it is the sandbox's own. Unset means sealed. */
+static int narrow_system(void *field, const void *by)
+{
+	int a = *(int *)field, b = *(const int *)by;
+
+	if (a != SYSTEM_OWN || b != SYSTEM_OWN)
+		*(int *)field = a == SYSTEM_UNSET ? SYSTEM_UNSET : SYSTEM_SEALED;
+	return 0;
+}
+
+static int system_to_node(const void *field, struct node **ret_node)
+{
+	*ret_node = node_string(system_names[*(const int *)field]);
+	return *ret_node ? 0 : -ENOMEM;
+}
+
+static int schema_system(struct node *schema)
+{
+	return schema_choice(schema, system_names, ARRAY_SIZE(system_names));
+}
+
+const struct type_ops system_ops = { parse_system,  merge_int,  narrow_system, system_to_node,
+				     schema_system, is_set_int, init_int,      done_nothing };
 
 /* Text. */
 

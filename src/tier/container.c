@@ -18,8 +18,9 @@
 #include "tier/view.h"
 
 /* Where no files of users are, and no ids have to be mapped. */
-static const char *const system_trees[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64",
-					    "/opt", "/etc", "/proc", "/sys", "/dev" };
+static const char *const system_trees[] = { "/usr",   "/bin",   "/sbin", "/lib",
+					    "/lib32", "/lib64", "/opt",  "/etc",
+					    "/proc",  "/sys",   "/dev",  "/var/lib/dpkg" };
 
 #define MAPPINGS_MAX 8 /* owners of trees; more are refused */
 
@@ -38,6 +39,7 @@ struct facts {
 	size_t mapping_count;
 	bool mapping_failed;   /* the namespace for it could not be made */
 	unsigned int unmapped; /* trees on a file system that cannot map ids */
+	unsigned int sealed;   /* folders of the system that stay read-only */
 };
 
 static bool is_system(const char *path)
@@ -102,6 +104,48 @@ static int map_tree(struct facts *facts, int fd, const struct stat *st, bool is_
 	return r < 0 ? r : 1 + take_fd(&tree);
 }
 
+static bool owns_system(const struct facts *facts)
+{
+	return facts->request->policy->system == SYSTEM_OWN;
+}
+
+/*
+ * A folder of the system that root of the sandbox may change: its files belong to the same numbers
+ * inside as outside. Where that cannot be it is read-only, and the report says so; a person who asks
+ * for it now is told.
+ */
+static int map_system(struct facts *facts, const struct path_rule *rule, int fd,
+		      struct view_rule *vr, struct err *err)
+{
+	static const struct stat root = { 0 };
+	int r = facts->tj->jail.ids.first ? 0 : -EPERM;
+
+	if (vr->kind == VIEW_FILE) {
+		vr->is_copied = true;
+		return 0;
+	}
+	if (r == 0)
+		r = map_tree(facts, fd, &root, true, true);
+	if (r > 0) {
+		vr->tree = r;
+		vr->is_veiled = true;
+		return 0;
+	}
+	if (r != -EPERM && r != -EINVAL)
+		return err_errno(err, r, "the sandbox was not started: \"%s\" with ids mapped",
+				 rule->path);
+	if (!rule->origin.is_shipped)
+		return files_rule_error(
+			rule, r, err,
+			facts->tj->jail.ids.first
+				? "its file system cannot map ids: leave it out, or say read"
+				: "only a sandbox of root's has users that could change it");
+	vr->access = ACCESS_READ;
+	vr->is_system = str_equal(vr->source, rule->path);
+	facts->sealed++;
+	return 0;
+}
+
 /* Files of users, shown to ids that are not theirs. */
 static int map_rule(struct facts *facts, const struct path_rule *rule, int fd,
 		    const struct stat *st, struct view_rule *vr, struct err *err)
@@ -109,6 +153,8 @@ static int map_rule(struct facts *facts, const struct path_rule *rule, int fd,
 	int r;
 
 	/* A copy keeps its owner, and only our own ids exist inside. */
+	if (owns_system(facts) && is_system(vr->path) && rule->access == ACCESS_OVERLAY)
+		return map_system(facts, rule, fd, vr, err);
 	if (!facts->tj->jail.ids.first && rule->access == ACCESS_OVERLAY &&
 	    (st->st_uid != geteuid() || st->st_gid != getegid()))
 		return files_rule_error(
@@ -218,8 +264,12 @@ static bool look_at_system(struct facts *facts, const struct path_rule *rule, st
 		return errno == ENOENT; /* absent */
 	if (S_ISLNK(st.st_mode))
 		return look_at_system_link(facts, rule, vr);
+	/* What its root may change is opened by descriptor, or copied. */
+	if (owns_system(facts) && rule->access == ACCESS_OVERLAY && S_ISDIR(st.st_mode))
+		return false;
 	vr->kind = kind_of(&st);
 	vr->is_system = vr->kind != VIEW_DEVICE;
+	vr->is_copied = owns_system(facts) && rule->access == ACCESS_OVERLAY && S_ISREG(st.st_mode);
 	return true;
 }
 
@@ -464,8 +514,93 @@ static int look_at_image(struct facts *facts, struct view_request *view, struct 
 				name);
 	}
 	view->image = plan_text(&facts->tj->plan, "%s", path);
+	facts->tj->image = view->image;
 	view->image_has_home = image_has(fd, "home/user");
 	view->image_has_users = image_has(fd, "etc/passwd");
+	return 0;
+}
+
+/* Whose the files of the layers are must be what the sandbox has, and so must what they lie on. */
+static int check_from(const struct facts *facts, const struct image_layers *from, struct err *err)
+{
+	const struct policy *policy = facts->request->policy;
+	_cleanup_free_ char *base = policy_has_image(policy) ? realpath(policy->image, NULL) : NULL;
+
+	if (from->has_range != (facts->tj->jail.ids.first != 0))
+		return err_set(err, -EPERM,
+			       "image \"%s\" was made where sandboxes %s a range of ids, and this "
+			       "one %s: make it anew",
+			       from->name, from->has_range ? "get" : "do not get",
+			       from->has_range ? "does not" : "does");
+	if (!image_newest_tree(from, "/"))
+		return 0;
+	if (from->base && (!base || !str_equal(from->base, base)))
+		return err_set(err, -EINVAL,
+			       "image \"%s\" has changes of the system \"%s\": start it with "
+			       "--image %s",
+			       from->name, from->base, from->base);
+	if (!from->base && (base || !owns_system(facts)))
+		return err_set(err, -EINVAL,
+			       "image \"%s\" has changes of the host's system: start it with "
+			       "--system own, and without --image",
+			       from->name);
+	return 0;
+}
+
+/* Layers have the ids that their sandbox saw: mapped as a whole, as the files of an image are. */
+static int look_at_from(struct facts *facts, struct view_request *view, struct err *err)
+{
+	const struct image_layers *from = facts->request->from;
+	const struct stat root = { 0 };
+	int r = from ? check_from(facts, from, err) : 0;
+
+	for (size_t i = 0; from && i < from->count && r == 0; i++) {
+		r = strv_add(&facts->tj->layers, from->items[i].id);
+		if (r < 0 || !facts->tj->jail.ids.first)
+			continue;
+		r = map_tree(facts, from->items[i].dir, &root, true, true);
+		if (r < 0)
+			return err_errno(
+				err, r,
+				"image \"%s\": the file system of the state directory "
+				"cannot map ids (set XDG_STATE_HOME to a folder on another "
+				"one)",
+				from->name);
+		view->from_trees[i] = r;
+		r = 0;
+	}
+	view->from = from;
+	return r;
+}
+
+/*
+ * Opened here where the keeper is somebody else, who may not get to where brig is. Nobody inside can
+ * change the file, though he may own it: the mount is read-only.
+ */
+static int look_at_sudo(struct facts *facts, struct view_request *view, struct err *err)
+{
+	const char *path = facts->request->sudo;
+	_cleanup_free_ char *real = NULL;
+	_cleanup_close_ int tree = -EBADF;
+	int r;
+
+	if (!owns_system(facts) || !facts->request->lives || !path)
+		return 0;
+	real = realpath(path, NULL);
+	if (!real)
+		return err_errno(err, -errno, "\"%s\"", path);
+	view->sudo = plan_text(&facts->tj->plan, "%s", real);
+	if (!facts->tj->jail.ids.first)
+		return 0;
+	tree = sys_open_tree(AT_FDCWD, real);
+	r = tree < 0
+		    ? tree
+		    : sys_mount_attributes(tree,
+					   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_RDONLY,
+					   0, -EBADF);
+	if (r < 0)
+		return err_errno(err, r, "the sandbox was not started: \"bind %s\" failed", real);
+	view->sudo_tree = 1 + take_fd(&tree);
 	return 0;
 }
 
@@ -553,7 +688,10 @@ static bool publishes_low_ports(const struct policy *policy)
 	return false;
 }
 
-/* Also without any rule, if there is a record: then it says what would have to be allowed. */
+/*
+ * Also without any rule, if there is a record: then it says what would have to be allowed. And where rules may
+ * come later.
+ */
 static int choose_gate(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
 	bool is_wanted = request->policy->net_allow.count > 0;
@@ -563,7 +701,7 @@ static int choose_gate(const struct tier_request *request, struct tier_jail *tj,
 			       "net.allow cannot be had with allow: nested: only one sandbox of "
 			       "those inside each other can answer for its calls");
 	tj->has_gate = has_listener(request) && !(knocked_out() & CLONE_NEWNET) &&
-		       (is_wanted || request->policy->record != RECORD_OFF);
+		       (is_wanted || request->lives || request->policy->record != RECORD_OFF);
 	return check_ports(request, tj, err);
 }
 
@@ -580,20 +718,32 @@ static int make_plan(struct facts *facts, struct view_result *result, struct err
 		.gid = getegid(),
 		.has_cgroup = has_any_cgroup(&tj->jail.cgroup),
 		.is_nested = is_allowed(request, EXT_NESTED),
+		.owns_system = request->policy->system == SYSTEM_OWN,
 		.has_gate = tj->has_gate,
-		.has_low_ports = publishes_low_ports(request->policy),
+		.has_low_ports = publishes_low_ports(request->policy) ||
+				 request->policy->system == SYSTEM_OWN,
+		.lives = request->lives,
 		.without = knocked_out(),
 		.without_masks = hook_without("masks"),
 		.without_landlock = hook_without("landlock"),
 	};
 	int r = look_at_image(facts, &view, err);
 
+	r = r < 0 ? r : look_at_from(facts, &view, err);
+	r = r < 0 ? r : look_at_sudo(facts, &view, err);
 	r = r < 0 ? r : look_at_rules(facts, err);
-	if (r < 0)
-		return r;
-	view.rules = facts->rules;
-	view.rule_count = facts->count;
-	return view_plan(&view, &tj->plan, result, err);
+	if (r == 0) {
+		view.rules = facts->rules;
+		view.rule_count = facts->count;
+		r = view_plan(&view, &tj->plan, result, err);
+	}
+	/* Trees that did not make it into the plan. */
+	for (size_t i = 0; r < 0 && i < IMAGE_LAYERS_MAX; i++)
+		if (view.from_trees[i] > 0 && !tj->plan.count)
+			close(view.from_trees[i] - 1);
+	if (r < 0 && view.sudo_tree > 0 && !tj->plan.count)
+		close(view.sudo_tree - 1);
+	return r;
 }
 
 static int prepare_filter(const struct tier_request *request, struct tier_jail *tj, struct err *err)
@@ -646,13 +796,23 @@ static void report_walls(const struct facts *facts, const struct view_result *vi
 			facts->unmapped);
 	report_add(report, "root", "overlay", "%s, changes are gone at the end",
 		   policy_has_image(request->policy) ? "the image"
-						     : "the host's programs, a made-up /etc");
+		   : owns_system(facts)
+			   ? "the host's programs, a made-up /etc, for the sandbox's root to change"
+			   : "the host's programs, a made-up /etc");
+	if (facts->sealed)
+		report_add(report, "root", "mounts", "%u folders of the system stay read-only: %s",
+			   facts->sealed,
+			   tj->jail.ids.first ? "their file system cannot map ids"
+					      : "the sandbox has no root user of its own");
 	report_add(report, "files", nested ? "mounts" : "mounts and Landlock",
 		   "%u rules to read, %u to write, %zu overlays, %u hidden, %zu names guarded, %u "
 		   "absent%s",
 		   view->reads, view->writes, tj->overlays.count, view->masks, tj->guarded.count,
 		   view->absent,
 		   nested ? "; no Landlock: it would keep a sandbox inside from mounting" : "");
+	if (request->from)
+		report_add(report, "image", "overlays", "%s, %zu layers, read-only",
+			   request->from->name, request->from->count);
 	report_add(report, "proc", "mounts", "%s",
 		   nested ? "its own, not masked: a sandbox inside needs one" : "its own, masked");
 	report_add(report, "devices", "private /dev",
@@ -670,7 +830,16 @@ static void report_walls(const struct facts *facts, const struct view_result *vi
 		report_add(report, "ports", "relay of the warden",
 			   "%zu published, to the sandbox's own loopback",
 			   request->policy->net_publish.list.count);
-	report_add(report, "privileges", "no_new_privs", "no capabilities, no setuid");
+	if (plan_find(&tj->plan, OP_USERS) && owns_system(facts))
+		report_add(
+			report, "privileges", "no_new_privs",
+			"no setuid; no capabilities but those of the sandbox's root over its own "
+			"files, users and signals");
+	else
+		report_add(report, "privileges", "no_new_privs", "no capabilities, no setuid");
+	if (view->has_sudo)
+		report_add(report, "sudo", "init", "starts commands as %s for all of its users",
+			   tj->jail.ids.first ? "root" : "the one user that it has");
 	report_add(report, "descriptors", "close_range", "0, 1, 2");
 	report_add(report, "core dumps", "rlimit", "none");
 	report_add(report, "end", "pid namespace", "no process outlives the sandbox");
@@ -681,10 +850,12 @@ static int prepare(struct facts *facts, struct err *err)
 	const struct tier_request *request = facts->request;
 	struct tier_jail *tj = facts->tj;
 	struct view_result view = { 0 };
-	int r = ids_possible() ? ids_take(&tj->jail.ids, err) : 0;
+	int r = ids_possible() ? ids_take(request->owner, &tj->jail.ids, err) : 0;
 
 	tj->is_contained = true;
-	tj->jail.keeps_store = request->keeps_store || request->policy->limits.disk != LIMIT_UNSET;
+	tj->jail.keeps_store = request->keeps_store || request->lives ||
+			       request->policy->limits.disk != LIMIT_UNSET;
+	tj->changes_users = tj->jail.ids.first && tj->lives && owns_system(facts);
 	r = r < 0 ? r : limits_prepare(&request->policy->limits, request->id, tj, err);
 	r = r < 0 ? r : choose_gate(facts->request, facts->tj, err);
 	r = r < 0 ? r : make_plan(facts, &view, err);

@@ -22,9 +22,13 @@ void tier_jail_init(const struct tier_request *request, struct tier_jail *tj)
 	tj->guarded = (struct strv){ 0 };
 	tj->overlays = (struct strv){ 0 };
 	tj->overlay_sources = (struct strv){ 0 };
+	tj->layers = (struct strv){ 0 };
+	tj->image = NULL;
 	tj->report.count = 0;
 	tj->watch = (struct tier_watch){ 0 };
 	tj->is_contained = false;
+	tj->lives = request->lives;
+	tj->slice = request->slice;
 	tj->user = NULL;
 	tj->store = -EBADF;
 	tj->janitor = -EBADF;
@@ -54,6 +58,38 @@ int tier_record(const struct tier_request *request, struct tier_jail *tj, struct
 	return 0;
 }
 
+int tier_jail_made(const struct tier_jail *tj, struct strv *ret_made)
+{
+	static const char *const trees[] = { "home/", "tmp/", "var-tmp/" };
+	int r = 0;
+
+	for (size_t i = 0; i < tj->plan.count && r == 0; i++) {
+		const struct op *op = &tj->plan.ops[i];
+
+		if (op->place != PLACE_STORE ||
+		    (op->kind != OP_DIRECTORY && op->kind != OP_FILE && op->kind != OP_LINK))
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(trees) && r == 0; k++)
+			if (str_starts(op->target, trees[k]))
+				r = strv_add(ret_made, op->target);
+	}
+	return r;
+}
+
+struct image_source tier_jail_source(const struct tier_jail *tj, const struct strv *made)
+{
+	return (struct image_source){
+		.store = tj->is_contained ? tj->store : tj->jail.scratch.dir,
+		.isolation = tj->is_contained ? ISOLATION_CONTAINER : ISOLATION_PROCESS,
+		.ids_first = tj->jail.ids.first,
+		.overlays = &tj->overlays,
+		.overlay_sources = &tj->overlay_sources,
+		.image = tj->image,
+		.layers = &tj->layers,
+		.made = made,
+	};
+}
+
 void tier_jail_done(struct tier_jail *tj)
 {
 	files_granted_done(&tj->granted);
@@ -61,6 +97,7 @@ void tier_jail_done(struct tier_jail *tj)
 	strv_done(&tj->guarded);
 	strv_done(&tj->overlays);
 	strv_done(&tj->overlay_sources);
+	strv_done(&tj->layers);
 	ids_done(&tj->jail.ids);
 	tj->store = fd_close(tj->store);
 	landlock_done(&tj->jail.inner);

@@ -11,6 +11,7 @@
 #include "jail/keeper.h"
 #include "policy/policy.h"
 #include "tier/files.h"
+#include "tier/image.h"
 #include "tier/report.h"
 
 /* Walls that the person at the keyboard gave up by name (--weaken), as a bit set. Never from a
@@ -29,8 +30,14 @@ struct tier_request {
 	const char *id;        /* of the sandbox */
 	const char *temporary; /* the folder for temporary files, absolute */
 	unsigned int weaken;
-	bool keeps_store; /* what was written is looked at afterwards */
-	int terminal;     /* the terminal that the sandbox will get, or -EBADF */
+	bool keeps_store;                /* what was written is looked at afterwards */
+	const struct image_layers *from; /* what another sandbox left, or NULL; held by the caller
+					    for as long as the sandbox lives */
+	bool lives;                      /* it is used by many calls, through an init inside */
+	const char *sudo;  /* the program to be seen as sudo where the system is its own, or NULL */
+	const char *slice; /* whose cgroups it goes to, or NULL (jail/cgroup.h) */
+	uint64_t owner;    /* of its ids; 0: nobody's in particular (jail/ids.h) */
+	int terminal;      /* the terminal that the sandbox will get, or -EBADF */
 };
 
 /* What the warden must watch, because no kernel object does. 0: nothing. */
@@ -48,7 +55,12 @@ struct tier_jail {
 	struct strv guarded;          /* and to these */
 	struct strv overlays; /* paths with an overlay, in the order of their uppers, from 1 */
 	struct strv overlay_sources; /* the same on the host: without symbolic links */
+	struct strv layers;          /* ids of those that it was started from, the oldest first */
+	const char *image;           /* of the policy, without symbolic links, or NULL */
 	bool is_contained;           /* in namespaces, with a store as large as the disk limit */
+	bool lives;                  /* as the request says */
+	bool changes_users;          /* its root may be any of its users */
+	const char *slice;           /* likewise */
 	struct filter filter;
 	bool has_gate;                              /* connects and names go to the warden */
 	struct published published[TIER_MAX_PORTS]; /* the jail points to it: the process tier */
@@ -68,6 +80,14 @@ struct tier_jail {
 			      struct filter_spec *spec, struct err *err);
 
 void tier_jail_init(const struct tier_request *request, struct tier_jail *tj);
+
+/* What it wrote, for an image: the store, or the private folder. Points into the jail, and to what
+ * tier_jail_made() found. */
+struct image_source tier_jail_source(const struct tier_jail *tj, const struct strv *made);
+
+/* Names in the store that the plan makes to mount something on, where the sandbox may write: parents
+ * first. */
+[[nodiscard]] int tier_jail_made(const struct tier_jail *tj, struct strv *ret_made);
 
 void tier_jail_abandon(struct tier_jail *tj);
 void tier_jail_done(struct tier_jail *tj);

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "jail/pause.h"
 
 static void add_rlimit(struct jail *jail, int resource, uint64_t soft, uint64_t hard)
 {
@@ -56,6 +57,12 @@ static const struct cgroup_row {
 static uint64_t limit_of(const struct limits *limits, size_t offset)
 {
 	return *(const uint64_t *)((const char *)limits + offset);
+}
+
+/* How many of the counted tasks are ours: a container's keeper, and init where there is one. */
+static uint64_t brigs_own(const struct tier_jail *tj)
+{
+	return (uint64_t)tj->is_contained + (uint64_t)tj->lives;
 }
 
 static int memory_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err)
@@ -113,29 +120,33 @@ static uint64_t tasks_of_user(uid_t uid)
 
 static int pids_without_cgroup(uint64_t value, struct tier_jail *tj, struct err *err)
 {
-	uint64_t now;
+	uint64_t now, more = brigs_own(tj);
 	int r;
 
+	/* The kernel counts the tasks of each user by themselves. */
+	if (tj->changes_users)
+		return err_prefix(err, "limits.pids cannot be enforced without a cgroup where root "
+				       "of the sandbox can be any of its users");
 	/* In a user namespace the kernel counts its own tasks, and the keeper is one of them. */
 	if (tj->is_contained) {
-		r = check_hard(RLIMIT_NPROC, value + 1, "pids", err);
+		r = check_hard(RLIMIT_NPROC, value + more, "pids", err);
 		if (r < 0)
 			return r;
-		add_rlimit(&tj->jail, RLIMIT_NPROC, value + 1, value + 1);
+		add_rlimit(&tj->jail, RLIMIT_NPROC, value + more, value + more);
 		report_add(&tj->report, "pids", "rlimit, user namespace", "%" PRIu64, value);
 		return 0;
 	}
 	/* The kernel exempts uid 0 from RLIMIT_NPROC. */
 	if (getuid() == 0)
 		return err_prefix(err, "limits.pids cannot be enforced for root without a cgroup");
-	now = tasks_of_user(getuid());
+	now = tasks_of_user(getuid()) + more;
 	r = check_hard(RLIMIT_NPROC, now + value, "pids", err);
 	if (r < 0)
 		return r;
 	add_rlimit(&tj->jail, RLIMIT_NPROC, now + value, now + value);
 	report_add(&tj->report, "pids", "rlimit",
 		   "%" PRIu64 " beyond the %" PRIu64 " tasks of this user, shared with them", value,
-		   now);
+		   now - more);
 	return 0;
 }
 
@@ -168,8 +179,7 @@ static int apply_cgroup_row(const struct cgroup_row *row, uint64_t value, struct
 			    struct err *err)
 {
 	char text[32];
-	/* The keeper of a container lives in its cgroup. */
-	uint64_t more = row->control == CGROUP_PIDS && tj->is_contained;
+	uint64_t more = row->control == CGROUP_PIDS ? brigs_own(tj) : 0;
 	int r = cgroup_limit(&tj->jail.cgroup, row->control, value + more, err);
 
 	if (r < 0)
@@ -183,16 +193,28 @@ static int apply_cgroup_row(const struct cgroup_row *row, uint64_t value, struct
 	return 0;
 }
 
-/* Makes what can be had of the wanted controls. why: what is missing, in words, for the fallbacks.
+/*
+ * Makes what can be had of the wanted controls, which limits need, and of the welcome ones, without
+ * which something is done otherwise. why: what the limits miss, in words, for the fallbacks.
  */
-static int make_cgroup(uint32_t wanted, const char *id, struct cgroup *ret_cg, struct err *why)
+static int make_cgroup(uint32_t wanted, uint32_t welcome, const char *id, struct tier_jail *tj,
+		       struct err *why)
 {
-	int r = cgroup_make(wanted, id, ret_cg, why);
+	struct cgroup *cg = &tj->jail.cgroup;
+	int r = cgroup_make_in(tj->slice, wanted | welcome, id, cg, why);
+	uint32_t available;
 
 	if (r != -EOPNOTSUPP)
 		return r;
-	wanted &= cgroup_available();
-	return wanted ? cgroup_make(wanted, id, ret_cg, NULL) : 0;
+	available = cgroup_available();
+	*why = ERR_NONE;
+	if (wanted & ~available) {
+		r = cgroup_make_in(tj->slice, wanted, id, cg, why);
+		if (r != -EOPNOTSUPP)
+			return r;
+	}
+	available &= wanted | welcome;
+	return available ? cgroup_make_in(tj->slice, available, id, cg, NULL) : 0;
 }
 
 static int limit_cpu_time(const struct limits *limits, struct tier_jail *tj, struct err *err)
@@ -263,23 +285,52 @@ static void report_warden_limits(const struct limits *limits, struct report *rep
 	}
 }
 
+/* Of all controllers that there are, v2 has some, and they are in one directory. */
+static bool is_v2_alone(void)
+{
+	char text[4096];
+
+	return file_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) == 0 &&
+	       str_starts(text, "0::") && !strchr(text, '\n');
+}
+
+/*
+ * A sandbox that lives is paused, and asked for what it uses. To be moved into a cgroup takes some
+ * milliseconds for each hierarchy, more than all the rest of a start; to be born in one of v2 takes
+ * nothing. So a container has what can be had in that way. The process tier, which cannot, has no more
+ * than its limits need: it is paused by signals, and the sums are taken from /proc.
+ */
+static uint32_t welcome_controls(const struct tier_jail *tj, uint32_t wanted)
+{
+	const uint32_t used = 1u << CGROUP_CPUACCT | 1u << CGROUP_MEMORY | 1u << CGROUP_PIDS;
+
+	if (!tj->lives || !(tj->is_contained || wanted))
+		return 0;
+	return 1u << CGROUP_FREEZE | (is_v2_alone() ? used : 0);
+}
+
 int limits_prepare(const struct limits *limits, const char *id, struct tier_jail *tj,
 		   struct err *err)
 {
 	uint32_t wanted = limits->cpu_time != LIMIT_UNSET ? 1u << CGROUP_CPUACCT : 0;
+	uint32_t welcome;
 	struct err why = ERR_NONE;
 	int r = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cgroup_rows); i++)
 		if (limit_of(limits, cgroup_rows[i].offset) != LIMIT_UNSET)
 			wanted |= 1u << cgroup_rows[i].control;
-	if (wanted)
-		r = make_cgroup(wanted, id, &tj->jail.cgroup, &why);
+	welcome = welcome_controls(tj, wanted);
+	if (wanted || welcome)
+		r = make_cgroup(wanted, welcome, id, tj, &why);
 	if (r < 0) {
 		*err = why;
 		return r;
 	}
 	report_warden_limits(limits, &tj->report);
+	if (tj->lives)
+		report_add(&tj->report, "pause", pause_mechanism(&tj->jail.cgroup), "%s",
+			   pause_words(&tj->jail.cgroup));
 	for (size_t i = 0; i < ARRAY_SIZE(cgroup_rows); i++) {
 		const struct cgroup_row *row = &cgroup_rows[i];
 		uint64_t value = limit_of(limits, row->offset);

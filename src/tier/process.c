@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "tier/files.h"
 #include "tier/limits.h"
+#include "tier/view.h"
 
 static int prepare_files(const struct tier_request *request, struct tier_jail *tj, struct err *err)
 {
@@ -216,6 +217,21 @@ static void make_plan(struct tier_jail *tj)
 						 .value = steps[i].step });
 }
 
+/* There is one folder for all: what has another place cannot be shown. */
+static int fill_scratch(const struct tier_request *request, struct tier_jail *tj, struct err *err)
+{
+	const struct image_layers *from = request->from;
+
+	for (size_t i = 0; i < from->count; i++)
+		for (size_t k = 0; k < from->items[i].tree_count; k++)
+			if (!str_equal(from->items[i].trees[k].path, VIEW_HOME))
+				return err_set(err, -EOPNOTSUPP,
+					       "image \"%s\" has files in \"%s\", and the process "
+					       "tier has only a home: use --isolation container",
+					       from->name, from->items[i].trees[k].path);
+	return image_unpack(from, VIEW_HOME, tj->jail.scratch.dir, err);
+}
+
 int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj, struct err *err)
 {
 	struct tier_jail *tj = ret_tj;
@@ -225,6 +241,10 @@ int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj
 	if (policy_has_image(request->policy))
 		return err_set(err, -EOPNOTSUPP,
 			       "an image needs the container tier (--isolation container)");
+	if (request->policy->system == SYSTEM_OWN)
+		return err_set(err, -EOPNOTSUPP,
+			       "a system of its own (system: own) needs the container tier "
+			       "(--isolation container)");
 	r = choose_gate(request, tj, err);
 	if (r < 0)
 		return r;
@@ -232,6 +252,9 @@ int process_prepare(const struct tier_request *request, struct tier_jail *ret_tj
 	r = plan_failed(&tj->plan);
 	r = r < 0 ? r : scratch_make(request->temporary, request->id, &tj->jail.scratch, err);
 	tj->home = tj->temporary = tj->jail.scratch.path;
+	tj->jail.keeps_store = request->keeps_store;
+	if (r == 0 && request->from)
+		r = fill_scratch(request, tj, err);
 	r = r < 0 ? r : prepare_files(request, tj, err);
 	r = r < 0 ? r : prepare_signals(request, tj, err);
 	r = r < 0 ? r : limits_prepare(&request->policy->limits, request->id, tj, err);

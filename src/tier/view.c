@@ -99,6 +99,50 @@ static void mask_rule(struct view *v, const struct layer *layer, const struct vi
 	push(v, (struct layer){ rule, true });
 }
 
+/* What everybody may read of a tree, and on top of it what we have there. */
+static const char *make_veil(struct view *v, const struct view_rule *rule, const char *veil,
+			     const char *lower)
+{
+	if (view_has_tools(v, rule))
+		lower = plan_text(v->plan, "%s:%s", view_make_tools(v, rule), lower);
+	view_add(v, (struct op){ .kind = OP_DIRECTORY,
+				 .place = PLACE_STORE,
+				 .target = veil,
+				 .mode = 0755 });
+	view_add(v,
+		 (struct op){
+			 .kind = OP_VEIL, .place = PLACE_STORE, .source = lower, .target = veil });
+	return veil;
+}
+
+static void bind_lower(struct view *v, const struct view_rule *rule, const char *lower)
+{
+	view_add(v, (struct op){ .kind = OP_DIRECTORY,
+				 .place = PLACE_STORE,
+				 .target = lower,
+				 .mode = 0700 });
+	view_add(v, (struct op){ .kind = OP_BIND,
+				 .place = PLACE_STORE,
+				 .source = rule->source,
+				 .target = lower,
+				 .is_read_only = true,
+				 .is_directory = true,
+				 .tree = rule->tree });
+}
+
+/* A tree that stays as it is, but for a place for sudo. */
+static void tools_rule(struct view *v, const struct view_rule *rule)
+{
+	const char *lower = plan_text(v->plan, "lower-%u", v->tools + 1);
+	const char *veil = plan_text(v->plan, "veil-%u", v->tools + 1);
+
+	bind_lower(v, rule, lower);
+	view_add(v, (struct op){ .kind = OP_SHARE,
+				 .source = make_veil(v, rule, veil, lower),
+				 .target = view_inner(rule->path),
+				 .is_read_only = true });
+}
+
 static void overlay_rule(struct view *v, const struct view_rule *rule)
 {
 	unsigned int number = (unsigned int)v->result->overlays.count + 1;
@@ -113,20 +157,12 @@ static void overlay_rule(struct view *v, const struct view_rule *rule)
 				rule->path));
 		return;
 	}
-	view_add(v, (struct op){ .kind = OP_DIRECTORY,
-				 .place = PLACE_STORE,
-				 .target = lower,
-				 .mode = 0700 });
-	view_name_overlay(v, number);
-	view_add(v, (struct op){ .kind = OP_BIND,
-				 .place = PLACE_STORE,
-				 .source = rule->source,
-				 .target = lower,
-				 .is_read_only = true,
-				 .is_directory = true,
-				 .tree = rule->tree });
+	view_name_overlay(v, number, rule->path, !rule->is_veiled);
+	bind_lower(v, rule, lower);
+	if (rule->is_veiled)
+		lower = make_veil(v, rule, plan_text(v->plan, "veil%u", number), lower);
 	view_add(v, (struct op){ .kind = OP_OVERLAY,
-				 .source = lower,
+				 .source = view_lowers(v, rule->path, lower),
 				 .target = view_inner(rule->path),
 				 .value = number });
 	if (strv_add(&v->result->overlays, rule->path) < 0 ||
@@ -173,6 +209,7 @@ static bool is_left_out(const struct view *v, const struct view_rule *rule)
 static bool is_plain(const struct view *v, const struct layer *layer, const struct view_rule *rule)
 {
 	return rule->is_system && rule->access == ACCESS_READ && !layer && !is_left_out(v, rule) &&
+	       !view_has_tools(v, rule) &&
 	       (rule->kind == VIEW_DIRECTORY || rule->kind == VIEW_FILE);
 }
 
@@ -180,6 +217,8 @@ static void show_rule(struct view *v, const struct layer *layer, const struct vi
 {
 	v->result->reads += rule->access == ACCESS_READ;
 	v->result->writes += rule->access == ACCESS_WRITE;
+	if (rule->is_copied)
+		return;
 	if (is_shown(layer, rule) || is_plain(v, layer, rule)) {
 		push(v, (struct layer){ .rule = rule });
 		return;
@@ -187,6 +226,8 @@ static void show_rule(struct view *v, const struct layer *layer, const struct vi
 	hold_between(v, layer, rule->path, false);
 	if (rule->access == ACCESS_OVERLAY)
 		overlay_rule(v, rule);
+	else if (rule->access == ACCESS_READ && !layer && view_has_tools(v, rule))
+		tools_rule(v, rule);
 	else if (rule->access == ACCESS_READ && is_writable(layer))
 		view_add(v, (struct op){ .kind = OP_AGAIN,
 					 .target = view_inner(rule->path),
@@ -263,6 +304,8 @@ static void place_rule(struct view *v, const struct view_rule *rule)
 {
 	if (rule->kind == VIEW_LINK)
 		view_make_link(v, rule->path, rule->link);
+	else if (rule->is_copied)
+		view_make_copy(v, rule->path, rule->source);
 	else
 		view_make_mount_point(v, rule->path, rule->kind);
 }
@@ -277,7 +320,7 @@ static void bind_plain_rule(struct view *v, const struct view_rule *rule)
 					 .is_directory = rule->kind == VIEW_DIRECTORY,
 					 .is_plain = true,
 					 .is_sealed = path_is_below(rule->path, "/etc") &&
-						      !v->rq->image });
+						      !view_has_own_root(v) });
 }
 
 static void grant(struct view *v, const char *path, bool is_directory, enum landlock_grant rights,
@@ -309,7 +352,7 @@ static void grant_all(struct view *v)
 	/* A domain for files would keep a sandbox inside from mounting anything. */
 	if (rq->is_nested || rq->without_landlock)
 		return;
-	grant(v, "/", true, rq->image ? LANDLOCK_WRITE : LANDLOCK_READ, false);
+	grant(v, "/", true, view_has_own_root(v) ? LANDLOCK_WRITE : LANDLOCK_READ, false);
 	grant(v, "/proc", true, LANDLOCK_WRITE, false);
 	grant(v, "/dev", true, LANDLOCK_WRITE_DEVICE, false);
 	view_for_shares(v, grant_share);
@@ -317,7 +360,7 @@ static void grant_all(struct view *v)
 		const struct view_rule *rule = &rq->rules[i];
 
 		if (rule->kind != VIEW_ABSENT && rule->kind != VIEW_LINK && !is_left_out(v, rule) &&
-		    rule->access >= ACCESS_OVERLAY)
+		    rule->access >= ACCESS_OVERLAY && !rule->is_copied)
 			grant(v, rule->path, rule->kind == VIEW_DIRECTORY,
 			      rule->kind == VIEW_DEVICE ? LANDLOCK_WRITE_DEVICE : LANDLOCK_WRITE,
 			      false);
@@ -364,16 +407,18 @@ static void make_namespaces(struct view *v)
 		view_add(v, (struct op){ .kind = OP_HOSTNAME, .text = VIEW_HOSTNAME });
 }
 
-/* The working directory, if the sandbox sees it; else its home. */
+/* The working directory, if the sandbox sees it, and may write there if it lives; else its home. */
 static const char *working_directory(const struct view *v)
 {
 	const struct view_rule *nearest = NULL;
+	enum access least;
 
 	for (size_t i = 0; i < v->rq->rule_count; i++)
 		if (path_is_below(v->rq->cwd, v->rq->rules[i].path) &&
 		    v->rq->rules[i].kind != VIEW_ABSENT && !is_left_out(v, &v->rq->rules[i]))
 			nearest = &v->rq->rules[i];
-	return nearest && nearest->access != ACCESS_NONE && nearest->kind == VIEW_DIRECTORY
+	least = v->rq->lives ? ACCESS_OVERLAY : ACCESS_READ;
+	return nearest && nearest->access >= least && nearest->kind == VIEW_DIRECTORY
 		       ? v->rq->cwd
 		       : v->result->home;
 }
@@ -409,12 +454,17 @@ static void add_steps(struct view *v)
 						  STEP_FILES };
 	bool is_guarded = v->result->guarded.count > 0;
 
+	/* What makes names asks the keeper then, who is one user. */
+	bool has_users = v->rq->ids && v->rq->lives && !is_guarded;
+
 	if (v->rq->ids)
-		plan_add(v->plan, (struct op){ .kind = OP_USER,
+		plan_add(v->plan, (struct op){ .kind = has_users ? OP_USERS : OP_USER,
 					       .stage = STAGE_FIRST,
 					       .value = IDS_USER,
+					       .has_root = has_users && v->rq->owns_system,
 					       .is_early = true });
-	add_step(v, STEP_PRIVILEGES, true);
+	if (!has_users)
+		add_step(v, STEP_PRIVILEGES, true);
 	if (!is_guarded)
 		add_step(v, STEP_FILTER, true);
 	for (size_t i = 0; i < ARRAY_SIZE(after); i++)
@@ -441,6 +491,24 @@ static void check_protections(struct view *v)
 				count, PROTECTIONS_MAX));
 }
 
+/* All that an image has must show: what is silently left out would be missed later. */
+static void check_from(struct view *v)
+{
+	const struct image_layers *from = v->rq->from;
+
+	for (size_t i = 0; from && i < from->count; i++)
+		for (size_t k = 0; k < from->items[i].tree_count; k++) {
+			const char *path = from->items[i].trees[k].path;
+
+			if (view_has_place(v, path) || strv_has(&v->result->overlays, path))
+				continue;
+			view_fail(v, err_set(v->err, -EINVAL,
+					     "image \"%s\" has changes of \"%s\", which is no "
+					     "overlay here (--overlay %s makes it one)",
+					     from->name, path, path));
+		}
+}
+
 int view_plan(const struct view_request *request, struct plan *plan, struct view_result *ret_result,
 	      struct err *err)
 {
@@ -455,11 +523,17 @@ int view_plan(const struct view_request *request, struct plan *plan, struct view
 	view_make_up(&v);
 	view_make_root(&v);
 	for_outermost(&v, bind_plain_rule);
-	if (!request->image)
+	if (!view_has_own_root(&v))
 		view_add(&v, (struct op){ .kind = OP_SEAL, .target = "etc", .is_read_only = true });
 	view_make_shares(&v);
 	for (size_t i = 0; i < request->rule_count; i++)
 		plan_rule(&v, &request->rules[i]);
+	if (result.has_sudo)
+		view_add(&v, (struct op){ .kind = OP_BIND,
+					  .source = request->sudo,
+					  .target = view_inner(VIEW_SUDO),
+					  .is_read_only = true,
+					  .tree = request->sudo_tree });
 	for (size_t i = 0; i < result.guarded.count; i++)
 		view_add(&v, (struct op){ .kind = OP_GUARD, .text = result.guarded.items[i] });
 	view_add(&v, (struct op){ .kind = OP_ROOT });
@@ -471,6 +545,7 @@ int view_plan(const struct view_request *request, struct plan *plan, struct view
 		view_add(&v, (struct op){ .kind = OP_NETWORK_IS });
 	add_steps(&v);
 	check_protections(&v);
+	check_from(&v);
 	free(v.made);
 	if (v.failure || plan_failed(plan)) {
 		strv_done(&result.guarded);

@@ -13,6 +13,10 @@
  *	none                  an empty, closed directory or file on top
  *	same as around        nothing
  *
+ * Where the system is the sandbox's own, the root is an overlay of the base, of what an image left,
+ * and of "system", a folder of the store with what is made up or copied and may be changed; what is
+ * mounted on it are the host's folders, each an overlay.
+ *
  * A folder with a protected name somewhere below could be renamed and another put in its place, so
  * every directory between a writable tree and a narrower rule is mounted on itself: the kernel does
  * not rename mount points. A protected name that does not exist yet has nothing to mount on; it
@@ -25,6 +29,7 @@
 #include "jail/ids.h"
 #include "jail/plan.h"
 #include "policy/policy.h"
+#include "tier/image.h"
 
 enum view_kind { VIEW_ABSENT, VIEW_DIRECTORY, VIEW_FILE, VIEW_DEVICE, VIEW_LINK };
 
@@ -36,6 +41,8 @@ struct view_rule {
 	enum view_kind kind;
 	bool is_shipped;
 	bool is_system; /* no component of the source is anybody's but root's */
+	bool is_veiled; /* tree has all ids of the range, and shows more than others may read */
+	bool is_copied; /* a file that is the sandbox's own to change */
 	int tree;       /* opened with other ids: 1 + descriptor; 0: to be opened by the keeper */
 };
 
@@ -45,6 +52,8 @@ struct view_request {
 	const char *image; /* NULL: the host's own system */
 	int image_tree;    /* as above */
 	bool image_has_home, image_has_users;
+	const struct image_layers *from;  /* what another sandbox left, or NULL */
+	int from_trees[IMAGE_LAYERS_MAX]; /* its layers, as above */
 	const char *cwd;
 	const char *shell; /* of the user inside */
 	uint64_t disk;     /* bytes, 0 for half of the memory */
@@ -52,8 +61,12 @@ struct view_request {
 	uid_t uid;         /* of the caller */
 	gid_t gid;
 	bool has_cgroup, is_nested;
+	bool owns_system;     /* its root may change what it sees as the system */
+	const char *sudo;     /* owns_system: a program of the host that shows as sudo, or NULL */
+	int sudo_tree;        /* as above */
 	bool has_gate;        /* connects and names go to the warden */
 	bool has_low_ports;   /* one below 1024 is published */
+	bool lives;           /* the first process is init */
 	unsigned int without; /* CLONE_NEW... that a test leaves out */
 	bool without_masks, without_landlock;
 };
@@ -63,6 +76,7 @@ struct view_result {
 	struct strv overlays;        /* paths inside, of upper 1 and so on */
 	struct strv overlay_sources; /* the same on the host */
 	const char *home;            /* inside */
+	bool has_sudo;
 	unsigned int reads, writes, masks, absent;
 };
 
@@ -70,6 +84,7 @@ struct view_result {
 #define VIEW_TMP      "/tmp"
 #define VIEW_USER     "user"
 #define VIEW_HOSTNAME "brig"
+#define VIEW_SUDO     "/usr/bin/sudo"
 
 /* Whether every container has a path of its own, whatever the rules say: /dev, /proc, devices. */
 bool view_has_own(const char *path);

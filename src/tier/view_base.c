@@ -22,13 +22,30 @@ static const struct share {
 	{ "/dev", "dev", 0755, true },       { "/etc", "etc", 0755, true },
 };
 
-/* Directories of the root that programs expect. */
+/* Directories of the root that programs expect, and those that are of use only to be changed. */
 static const struct {
 	const char *path;
 	uint32_t mode;
+	bool is_own;
 } directories[] = {
-	{ "/home", 0755 }, { "/proc", 0555 }, { "/root", 0755 },
-	{ "/run", 0755 },  { "/sys", 0555 },  { "/var", 0755 },
+	{ "/home", 0755, false },
+	{ "/proc", 0555, false },
+	{ "/root", 0755, false },
+	{ "/run", 0755, false },
+	{ "/sys", 0555, false },
+	{ "/var", 0755, false },
+	{ "/etc/apt/apt.conf.d", 0755, true },
+	{ "/etc/apt/preferences.d", 0755, true },
+	{ "/media", 0755, true },
+	{ "/mnt", 0755, true },
+	{ "/run/lock", 01777, true },
+	{ "/srv", 0755, true },
+	{ "/var/cache/apt/archives/partial", 0755, true },
+	{ "/var/lib/apt/lists/partial", 0755, true },
+	{ "/var/local", 0755, true },
+	{ "/var/log", 0755, true },
+	{ "/var/opt", 0755, true },
+	{ "/var/spool", 0755, true },
 };
 
 static const char *const devices[] = { "/dev/null",   "/dev/zero",    "/dev/full",
@@ -77,6 +94,20 @@ static const struct made {
 	":%s\n"                                                                             \
 	"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 #define GROUP_TEXT "root:x:0:\ntty:x:5:\n" VIEW_USER ":x:1000:\nnogroup:x:65534:\n"
+
+/* Where packages may be installed: those besides that every Debian has, by numbers that never change. */
+#define NO_LOGIN "/usr/sbin/nologin\n"
+#define SYSTEM_PASSWD                                                                       \
+	"daemon:x:1:1:daemon:/usr/sbin:" NO_LOGIN "bin:x:2:2:bin:/bin:" NO_LOGIN            \
+	"sys:x:3:3:sys:/dev:" NO_LOGIN "games:x:5:60:games:/usr/games:" NO_LOGIN            \
+	"man:x:6:12:man:/var/cache/man:" NO_LOGIN "mail:x:8:8:mail:/var/mail:" NO_LOGIN     \
+	"proxy:x:13:13:proxy:/bin:" NO_LOGIN "www-data:x:33:33:www-data:/var/www:" NO_LOGIN \
+	"backup:x:34:34:backup:/var/backups:" NO_LOGIN
+#define SYSTEM_GROUP                                                                            \
+	"daemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ndisk:x:6:\nlp:x:7:\nmail:x:8:\nman:x:12:\n" \
+	"proxy:x:13:\nsudo:x:27:" VIEW_USER "\naudio:x:29:\nwww-data:x:33:\nbackup:x:34:\n"     \
+	"src:x:40:\nshadow:x:42:\nutmp:x:43:\nvideo:x:44:\nstaff:x:50:\ngames:x:60:\n"          \
+	"users:x:100:\n"
 
 void view_fail(struct view *v, int code)
 {
@@ -139,7 +170,7 @@ bool view_is_new(struct view *v, const char *path)
 static bool uses_share(const struct view *v, const struct share *share)
 {
 	if (!v->rq->image)
-		return true;
+		return !(v->rq->owns_system && str_equal(share->path, "/etc"));
 	return !share->is_made_up && !(v->rq->image_has_home && str_equal(share->path, VIEW_HOME));
 }
 
@@ -188,10 +219,116 @@ static void make_file(struct view *v, const char *path, const char *text)
 	view_add(v, op);
 }
 
+#define SYSTEM "/" VIEW_SYSTEM
+
+/* Whether there is a system of the sandbox's own, made out of the host's. */
+static bool is_changeable(const struct view *v)
+{
+	return v->rq->owns_system && !v->rq->image;
+}
+
+/*
+ * Below what an image left, where the base is on top of it: so that a change of it stays one. The
+ * folders on the way are made in both, as a mount point may be beside.
+ */
+static void make_in_system(struct view *v, const char *path, struct op op)
+{
+	if (!view_is_new(v, path))
+		return;
+	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		const char *folder = plan_text(v->plan, SYSTEM "%.*s", (int)(slash - path), path);
+
+		if (view_is_new(v, folder))
+			view_add(v, (struct op){ .kind = OP_DIRECTORY,
+						 .place = PLACE_STORE,
+						 .target = view_inner(folder),
+						 .mode = 0755 });
+	}
+	op.place = PLACE_STORE;
+	op.target = plan_text(v->plan, VIEW_SYSTEM "%s", path);
+	view_add(v, op);
+}
+
+/*
+ * Names that trees of a system of its own have for us: the place of sudo, and the locks of the package
+ * manager, which on the host only root may open (and so nobody behind a veil). Each folder is the top
+ * layer of its tree.
+ */
+static const struct tool {
+	const char *tree, *folder, *name;
+} tools[] = {
+	{ "/usr", "bin", "bin/sudo" },
+	{ "/var/lib/dpkg", NULL, "lock" },
+	{ "/var/lib/dpkg", NULL, "lock-frontend" },
+	{ "/var/lib/dpkg", NULL, "statoverride" }, /* of users that only the host has */
+	{ "/var/lib/dpkg", "triggers", "triggers/Lock" },
+};
+
+static bool is_tool_of(const struct view *v, const struct tool *tool, const struct view_rule *rule)
+{
+	return str_equal(tool->tree, rule->path) && (v->rq->sudo || tool != &tools[0]);
+}
+
+bool view_has_tools(const struct view *v, const struct view_rule *rule)
+{
+	for (size_t i = 0; is_changeable(v) && i < ARRAY_SIZE(tools); i++)
+		if (is_tool_of(v, &tools[i], rule))
+			return true;
+	return false;
+}
+
+static void make_tool_folder(struct view *v, const char *name)
+{
+	if (view_is_new(v, plan_text(v->plan, "tools %s", name)))
+		view_add(v, (struct op){ .kind = OP_DIRECTORY,
+					 .place = PLACE_STORE,
+					 .target = name,
+					 .mode = 0755 });
+}
+
+const char *view_make_tools(struct view *v, const struct view_rule *rule)
+{
+	const char *top = plan_text(v->plan, "tools%u", ++v->tools);
+
+	make_tool_folder(v, top);
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++) {
+		const struct tool *tool = &tools[i];
+
+		if (!is_tool_of(v, tool, rule))
+			continue;
+		if (tool->folder)
+			make_tool_folder(v, plan_text(v->plan, "%s/%s", top, tool->folder));
+		view_add(v, (struct op){ .kind = OP_FILE,
+					 .place = PLACE_STORE,
+					 .target = plan_text(v->plan, "%s/%s", top, tool->name),
+					 .mode = tool == &tools[0] ? 0755 : 0644 });
+		v->result->has_sudo |= tool == &tools[0];
+	}
+	return top;
+}
+
+void view_make_copy(struct view *v, const char *path, const char *source)
+{
+	make_in_system(v, path, (struct op){ .kind = OP_COPY, .source = source });
+}
+
+/* What is made up, and may be changed where the system is the sandbox's own. */
+static void make_changeable(struct view *v, const char *path, const char *text)
+{
+	if (is_changeable(v))
+		make_in_system(v, path, (struct op){ .kind = OP_FILE, .mode = 0644, .text = text });
+	else
+		make_file(v, path, text);
+}
+
 void view_make_link(struct view *v, const char *path, const char *text)
 {
 	struct op op = { .kind = OP_LINK, .text = text };
 
+	if (is_changeable(v) && path_is_below(path, "/etc")) {
+		make_in_system(v, path, op);
+		return;
+	}
 	make_parents(v, path);
 	if (!view_is_new(v, path))
 		return;
@@ -237,21 +374,35 @@ void view_make_up(struct view *v)
 	bool own_users = rq->image && rq->image_has_users;
 
 	for (size_t i = 0; i < ARRAY_SIZE(made_up); i++)
-		if ((!rq->image || made_up[i].for_images) && !is_asked_for(v, made_up[i].path))
+		if (is_asked_for(v, made_up[i].path))
+			continue;
+		else if (made_up[i].for_images)
 			make_file(v, made_up[i].path, made_up[i].text);
+		else if (!rq->image)
+			make_changeable(v, made_up[i].path, made_up[i].text);
 	if (!own_users && !is_asked_for(v, "/etc/passwd"))
-		make_file(v, "/etc/passwd", plan_text(v->plan, PASSWD_FORMAT, rq->shell));
+		make_changeable(v, "/etc/passwd",
+				plan_text(v->plan, PASSWD_FORMAT "%s", rq->shell,
+					  is_changeable(v) ? SYSTEM_PASSWD : ""));
 	if (!own_users && !is_asked_for(v, "/etc/group"))
-		make_file(v, "/etc/group", GROUP_TEXT);
+		make_changeable(v, "/etc/group",
+				is_changeable(v) ? GROUP_TEXT SYSTEM_GROUP : GROUP_TEXT);
 }
 
 /* Names that mounts of the rules need, before the root is put together. */
 void view_make_names(struct view *v)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(directories); i++)
-		view_make_directory(v, directories[i].path, directories[i].mode);
+		if (!directories[i].is_own || is_changeable(v)) {
+			make_parents(v, directories[i].path);
+			view_make_directory(v, directories[i].path, directories[i].mode);
+		}
 	for (size_t i = ARRAY_SIZE(shares); i-- > 0;)
 		view_make_directory(v, shares[i].path, shares[i].mode);
+	if (v->rq->sudo && v->rq->image) {
+		view_make_mount_point(v, VIEW_SUDO, VIEW_FILE);
+		v->result->has_sudo = true;
+	}
 	view_make_directory(v, "/dev/pts", 0755);
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++)
 		make_file(v, devices[i], NULL);
@@ -259,17 +410,95 @@ void view_make_names(struct view *v)
 		view_make_link(v, device_links[i].path, device_links[i].text);
 }
 
-void view_name_overlay(struct view *v, unsigned int number)
+/* The top of an upper layer is what shows: its mode is the one that the image has. */
+static uint32_t mode_of(const struct view *v, const char *path, uint32_t mode)
+{
+	const struct image_tree *tree = v->rq->from ? image_newest_tree(v->rq->from, path) : NULL;
+
+	return tree ? tree->mode : mode;
+}
+
+const char *view_lowers(struct view *v, const char *path, const char *others)
+{
+	const struct image_layers *from = v->rq->from;
+	const char *lowers = "";
+
+	for (size_t i = from ? from->count : 0; i-- > 0;) {
+		const struct image_tree *tree = image_find_tree(&from->items[i], path);
+
+		if (tree)
+			lowers = plan_text(v->plan, "%s%sl%zu/%s", lowers, *lowers ? ":" : "",
+					   i + 1, tree->name);
+	}
+	return *lowers && *others ? plan_text(v->plan, "%s:%s", lowers, others)
+	       : *lowers          ? lowers
+				  : others;
+}
+
+/* A share is a folder of the store; with something of an image it is the upper layer on top. */
+static bool is_layered(const struct view *v, const struct share *share)
+{
+	return v->rq->from && !share->is_made_up && image_newest_tree(v->rq->from, share->path);
+}
+
+bool view_has_place(const struct view *v, const char *path)
+{
+	if (str_equal(path, "/"))
+		return view_has_own_root(v);
+	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
+		if (str_equal(shares[i].path, path))
+			return !shares[i].is_made_up && uses_share(v, &shares[i]);
+	return false;
+}
+
+void view_name_overlay(struct view *v, unsigned int number, const char *path, bool is_users)
 {
 	view_add(v, (struct op){ .kind = OP_DIRECTORY,
 				 .place = PLACE_STORE,
-				 .mode = 0755,
-				 .is_users = true,
+				 .mode = mode_of(v, path, 0755),
+				 .is_users = is_users,
 				 .target = plan_text(v->plan, UPPER_PREFIX "%u", number) });
 	view_add(v, (struct op){ .kind = OP_DIRECTORY,
 				 .place = PLACE_STORE,
 				 .mode = 0700,
 				 .target = plan_text(v->plan, WORK_PREFIX "%u", number) });
+}
+
+/* Each layer is mounted once, under a short name; overlays name trees in it. */
+static void make_layers(struct view *v)
+{
+	const struct image_layers *from = v->rq->from;
+
+	for (size_t i = 0; from && i < from->count; i++) {
+		const char *name = plan_text(v->plan, "l%zu", i + 1);
+
+		view_add(v, (struct op){ .kind = OP_DIRECTORY,
+					 .place = PLACE_STORE,
+					 .target = name,
+					 .mode = 0700 });
+		view_add(v, (struct op){ .kind = OP_BIND,
+					 .place = PLACE_STORE,
+					 .source = from->items[i].path,
+					 .target = name,
+					 .is_read_only = true,
+					 .is_directory = true,
+					 .tree = v->rq->from_trees[i] });
+	}
+}
+
+static void make_share_folder(struct view *v, const struct share *share)
+{
+	view_add(v, (struct op){ .kind = OP_DIRECTORY,
+				 .place = PLACE_STORE,
+				 .target = share->name,
+				 .mode = mode_of(v, share->path, share->mode),
+				 .is_users = !share->is_made_up });
+	if (is_layered(v, share))
+		view_add(v, (struct op){
+				    .kind = OP_DIRECTORY,
+				    .place = PLACE_STORE,
+				    .mode = 0700,
+				    .target = plan_text(v->plan, WORK_PREFIX "-%s", share->name) });
 }
 
 /* Store, base, and the image under them. */
@@ -283,13 +512,15 @@ void view_make_trees(struct view *v)
 				 .nodes = rq->disk / STORE_NODE_SIZE + STORE_NODES });
 	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
 		if (uses_share(v, &shares[i]))
-			view_add(v, (struct op){ .kind = OP_DIRECTORY,
-						 .place = PLACE_STORE,
-						 .target = shares[i].name,
-						 .mode = shares[i].mode,
-						 .is_users = !shares[i].is_made_up });
-	view_name_overlay(v, 0);
+			make_share_folder(v, &shares[i]);
+	view_name_overlay(v, 0, "/", !rq->owns_system);
 	view_add(v, (struct op){ .kind = OP_BASE });
+	if (is_changeable(v))
+		view_add(v, (struct op){ .kind = OP_DIRECTORY,
+					 .place = PLACE_STORE,
+					 .target = VIEW_SYSTEM,
+					 .mode = 0755 });
+	make_layers(v);
 	if (!rq->image)
 		return;
 	view_add(v, (struct op){ .kind = OP_DIRECTORY,
@@ -330,18 +561,32 @@ static void make_proc(struct view *v)
 static void make_shares(struct view *v, bool is_made_up)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(shares); i++)
-		if (uses_share(v, &shares[i]) && shares[i].is_made_up == is_made_up)
+		if (!uses_share(v, &shares[i]) || shares[i].is_made_up != is_made_up)
+			continue;
+		else if (is_layered(v, &shares[i]))
+			view_add(v, (struct op){ .kind = OP_OVERLAY,
+						 .source = view_lowers(v, shares[i].path, ""),
+						 .target = view_inner(shares[i].path),
+						 .text = shares[i].name });
+		else
 			view_add(v, (struct op){ .kind = OP_SHARE,
 						 .source = shares[i].name,
 						 .target = view_inner(shares[i].path),
 						 .is_read_only = is_made_up });
 }
 
-/* What does not depend on the rules. */
+/*
+ * What does not depend on the rules. The base stays on top of what another sandbox left: its
+ * directories are where things get mounted, and must be no links of somebody's.
+ */
 void view_make_root(struct view *v)
 {
+	const char *lowers = v->rq->image         ? view_lowers(v, "/", "image")
+			     : v->rq->owns_system ? view_lowers(v, "/", VIEW_SYSTEM)
+						  : NULL;
+
 	view_add(v, (struct op){ .kind = OP_OVERLAY,
-				 .source = v->rq->image ? "base:image" : "base",
+				 .source = lowers ? plan_text(v->plan, "base:%s", lowers) : "base",
 				 .target = "" });
 	make_shares(v, true);
 	make_proc(v);

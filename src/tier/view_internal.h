@@ -8,6 +8,7 @@
 
 #define VIEW_DEPTH_MAX 64        /* rules that lie in each other */
 #define VIEW_SKELETONS "/.masks" /* of the store: mount points inside what is masked */
+#define VIEW_SYSTEM    "system"  /* of the store: what is made up and may be changed */
 
 /* One rule that lies around the one at hand. */
 struct layer {
@@ -24,7 +25,7 @@ struct view {
 	size_t made_count, made_room; /* the room is a power of two */
 	struct layer layers[VIEW_DEPTH_MAX];
 	size_t depth;
-	unsigned int masks;
+	unsigned int masks, tools;
 	int failure;
 };
 
@@ -48,8 +49,25 @@ void view_make_directory(struct view *v, const char *path, uint32_t mode);
 void view_make_link(struct view *v, const char *path, const char *text);
 void view_make_mount_point(struct view *v, const char *path, enum view_kind kind);
 
-/* Upper and work directory of an overlay. */
-void view_name_overlay(struct view *v, unsigned int number);
+/* The same for a file of the host that the sandbox may change, which is copied for it. */
+void view_make_copy(struct view *v, const char *path, const char *source);
+
+/* Whether the root can be written as a whole, by whoever owns what is in it. */
+static inline bool view_has_own_root(const struct view *v)
+{
+	return v->rq->image || v->rq->owns_system;
+}
+
+/* Whether a tree gets a top layer with names of ours; and that layer's name in the store. */
+bool view_has_tools(const struct view *v, const struct view_rule *rule);
+const char *view_make_tools(struct view *v, const struct view_rule *rule);
+
+/* Upper and work directory of the overlay that shows a path; whose its top is: the user's, or root's. */
+void view_name_overlay(struct view *v, unsigned int number, const char *path, bool is_users);
+
+/* What the image that the sandbox starts from has for a path, on top of other lowers ("" for none):
+ * names in the store, with ":" between them. Just the others where it has nothing. */
+const char *view_lowers(struct view *v, const char *path, const char *others);
 
 /* The frame, in the order of the plan: trees, names in them; the root; its own on top. */
 void view_make_trees(struct view *v);
@@ -57,6 +75,9 @@ void view_make_names(struct view *v);
 void view_make_up(struct view *v);
 void view_make_root(struct view *v);
 void view_make_shares(struct view *v); /* what the sandbox may write of its own */
+
+/* Whether the sandbox writes something of its own there, without a rule: the home, the root. */
+bool view_has_place(const struct view *v, const char *path);
 
 /* Whether a rule opens nothing of the host, as the container has that of its own. */
 bool view_is_own(const struct view_rule *rule);

@@ -15,7 +15,8 @@
 
 #define BELOW (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
 
-const char *const trace_folders[TRACE_FOLDERS] = { "sandboxes", "heads", "spares" };
+const char *const trace_folders[TRACE_FOLDERS] = { "sandboxes", "heads",  "spares", "live",
+						   "names",     "images", "layers", "serve" };
 
 static const char *home_of_user(void)
 {

@@ -5,6 +5,9 @@
  *		sandboxes/ID/events.ndjson	the stream, only ever appended to
  *		heads/ID			what the stream must end with (head.h)
  *		spares/ID/			files for new streams (spare.h)
+ *		live/, names/			sandboxes that live (warden/roster.h)
+ *		images/NAME/, layers/ID/	what sandboxes left for others (tier/image.h)
+ *		serve/				what the daemon must not forget (serve/store.h)
  *
  * The directory must belong to the user and be writable by nobody else; then nobody else can have
  * put anything in it. Below it no link is followed all the same, and what is opened must be a
@@ -23,7 +26,7 @@
 #define TRACE_PATH_SIZE 64 /* of a path below the state directory */
 
 /* What lies in it, as above. A sandbox must reach none of them, by whatever name (cli/hide.h). */
-enum { TRACE_FOLDERS = 3 };
+enum { TRACE_FOLDERS = 8 };
 extern const char *const trace_folders[TRACE_FOLDERS];
 
 /* Where this user's state directory is, or would be. */

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -11,12 +12,13 @@
 #include "base/title.h"
 
 /* Leaves nothing of the caller open: a pipe that stays open here would never end. */
-static void let_go(const struct cgroup *cgroup, int waits_on)
+static void let_go(const struct cgroup *cgroup, int waits_on, int warden)
 {
-	int keep[1 + 2 * CGROUP_CONTROL_COUNT];
+	int keep[2 + 2 * CGROUP_CONTROL_COUNT];
 	size_t count = 0;
 
 	keep[count++] = waits_on;
+	keep[count++] = warden;
 	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++) {
 		keep[count++] = cgroup->parent[i];
 		keep[count++] = cgroup->dir[i];
@@ -26,24 +28,36 @@ static void let_go(const struct cgroup *cgroup, int waits_on)
 	fd_close_others(keep, count);
 }
 
-_Noreturn static void janitor_main(const struct cgroup *cgroup, int waits_on)
+/*
+ * The pipe tells of a warden that has no more use for the cgroup. It does not always tell of one that
+ * was killed: a keeper has the other end too until its program runs, and one that is frozen in that
+ * moment keeps it.
+ */
+static void await_end(int waits_on, int warden)
+{
+	struct pollfd ends[] = { { .fd = waits_on, .events = POLLIN },
+				 { .fd = warden, .events = POLLIN } };
+
+	while (poll(ends, ARRAY_SIZE(ends), -1) < 0 && errno == EINTR)
+		;
+}
+
+_Noreturn static void janitor_main(const struct cgroup *cgroup, int waits_on, int warden)
 {
 	struct cgroup own = *cgroup;
 	sigset_t all;
-	char byte;
 
 	setsid();
 	prctl(PR_SET_NAME, "brig-janitor");
 	title_set("brig-janitor");
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	let_go(cgroup, waits_on);
+	let_go(cgroup, waits_on, warden);
 	(void)!chdir("/");
 	/* Where the directories have no write bit even for root. */
 	if (geteuid() == 0)
 		(void)!sys_drop_capabilities(1ull << CAP_DAC_OVERRIDE | 1ull << CAP_KILL);
-	while (read(waits_on, &byte, 1) < 0 && errno == EINTR)
-		;
+	await_end(waits_on, warden);
 	if (geteuid() == 0)
 		(void)!sys_raise_capabilities(1ull << CAP_DAC_OVERRIDE | 1ull << CAP_KILL);
 	cgroup_sweep(&own);
@@ -54,6 +68,7 @@ _Noreturn static void janitor_main(const struct cgroup *cgroup, int waits_on)
 int janitor_start(const struct cgroup *cgroup, struct err *err)
 {
 	_cleanup_close_ int ours = -EBADF, theirs = -EBADF;
+	_cleanup_close_ int warden = sys_pidfd_open(getpid());
 	int pair[2];
 	pid_t pid;
 
@@ -66,7 +81,7 @@ int janitor_start(const struct cgroup *cgroup, struct err *err)
 		return err_errno(err, pid, "cannot start a process");
 	if (pid == 0) {
 		close(ours);
-		janitor_main(cgroup, theirs);
+		janitor_main(cgroup, theirs, warden);
 	}
 	return take_fd(&ours);
 }

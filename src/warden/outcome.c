@@ -23,27 +23,42 @@ static bool store_is_full(const struct warden *w)
 	       fstatvfs(w->tj->store, &fs) == 0 && (fs.f_bavail == 0 || fs.f_ffree == 0);
 }
 
+unsigned int warden_hits(const struct warden *w)
+{
+	const struct cgroup *cgroup = &w->tj->jail.cgroup;
+	unsigned int hits = store_is_full(w) ? HIT_DISK : 0;
+	uint64_t count;
+
+	if (cgroup_hits(cgroup, CGROUP_MEMORY, &count) == 0 && count > 0)
+		hits |= HIT_MEMORY;
+	if (cgroup_hits(cgroup, CGROUP_PIDS, &count) == 0 && count > 0)
+		hits |= HIT_PIDS;
+	return hits;
+}
+
 /* What the kernel counted decides; what the program said (its exit status) only whether it
  * mattered. */
 static void find_reason(struct warden *w)
 {
-	const struct cgroup *cgroup = &w->tj->jail.cgroup;
 	struct result *result = w->result;
-	uint64_t hits;
+	unsigned int hits;
 
 	if (w->was_ended_by_us)
 		return;
-	if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_MEMORY, &hits) == 0 && hits > 0)
+	hits = result->exit_code != 0 ? warden_hits(w) : 0;
+	if (hits & HIT_MEMORY)
 		result->reason = REASON_MEMORY;
 	else if (result->signal == SIGXCPU && w->tj->watch.cpu_time &&
 		 result->cpu_ms >= w->tj->watch.cpu_time)
 		result->reason = REASON_CPU;
 	else if (result->signal == SIGXFSZ && w->request->policy->limits.disk != LIMIT_UNSET)
 		result->reason = REASON_DISK;
-	else if (result->exit_code != 0 && store_is_full(w))
+	else if (hits & HIT_DISK)
 		result->reason = REASON_DISK;
-	else if (result->exit_code != 0 && cgroup_hits(cgroup, CGROUP_PIDS, &hits) == 0 && hits > 0)
+	else if (hits & HIT_PIDS)
 		result->reason = REASON_PIDS;
+	else if (w->request->lives)
+		result->reason = REASON_INIT;
 	else
 		result->reason = result->signal ? REASON_SIGNAL : REASON_EXIT;
 }

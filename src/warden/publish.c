@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -94,22 +93,38 @@ static int only_look(struct publish *publish, const struct published *ports, siz
 	return 0;
 }
 
-int publish_open(struct witness *witness, const struct seclusion *seclusion,
+static void on_arrival(void *ctx)
+{
+	const struct publish *publish = ctx;
+
+	if (publish->arrived)
+		publish->arrived(publish->of);
+}
+
+static int make_publisher(struct publish *publish, const struct published *ports, size_t count,
+			  struct err *err)
+{
+	const struct publisher_request request = {
+		.ctx = publish, .ask = on_ask, .event = on_event, .arrived = on_arrival
+	};
+
+	return publisher_new(&request, ports, count, &publish->publisher, err);
+}
+
+int publish_open(struct witness *witness, const struct seclusion *seclusion, bool lives,
 		 struct publish *ret_publish, int *ret_theirs, struct err *err)
 {
 	const struct words *words = &witness->policy->net_publish;
-	struct publisher_request request = { .ctx = ret_publish, .ask = on_ask, .event = on_event };
-	struct published ports[PUBLISH_PORTS];
+	struct published ports[PUBLISH_PORTS] = { 0 };
 	int pair[2], r;
 
-	if (words->list.count == 0)
+	if (words->list.count == 0 && !(lives && witness->tj->is_contained))
 		return 0;
-	*ret_publish = PUBLISH_NONE;
 	ret_publish->witness = witness;
 	ret_publish->seclusion = *seclusion;
 	r = read_ports(words, ports, err);
-	r = r < 0 ? r
-		  : publisher_new(&request, ports, words->list.count, &ret_publish->publisher, err);
+	if (r == 0 && words->list.count > 0)
+		r = make_publisher(ret_publish, ports, words->list.count, err);
 	if (r < 0)
 		return r;
 	if (!witness->tj->is_contained)
@@ -118,19 +133,34 @@ int publish_open(struct witness *witness, const struct seclusion *seclusion,
 		return err_errno(err, -errno, "cannot make a socket pair");
 	ret_publish->supply = pair[0];
 	*ret_theirs = pair[1];
-	note_ports(ret_publish, ports, words->list.count);
+	if (words->list.count > 0)
+		note_ports(ret_publish, ports, words->list.count);
 	return 0;
 }
 
-/* A connection takes two descriptors; the sandbox has got its own limit by now. */
-static void take_descriptors(void)
+int publish_add(struct publish *publish, int listener, uint16_t inside, struct err *err)
 {
-	struct rlimit limit;
+	int r = 0;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	(void)!setrlimit(RLIMIT_NOFILE, &limit);
+	if (publish->supply < 0)
+		r = err_set(err, -EOPNOTSUPP,
+			    "the sandbox has no network of its own: make it with --isolation "
+			    "container, or with --publish %u:%u",
+			    inside, inside);
+	else if (!publish->publisher)
+		r = make_publisher(publish, NULL, 0, err);
+	if (r < 0) {
+		fd_close(listener);
+		return r;
+	}
+	return publisher_adopt(publish->publisher, listener, inside, err);
+}
+
+const struct published *publish_port(const struct publish *publish, size_t index)
+{
+	if (!publish->publisher || index >= publisher_count(publish->publisher))
+		return NULL;
+	return publisher_port(publish->publisher, index);
 }
 
 /* Before the first byte of a stranger is read. */
@@ -140,7 +170,8 @@ static bool shut_in(struct publish *publish)
 
 	if (publish->is_secluded)
 		return true;
-	take_descriptors();
+	/* Clients take some; the sandbox has got its own limit by now. */
+	fd_raise_limit();
 	r = seclude(&publish->seclusion);
 	if (r < 0) {
 		fprintf(stderr, "brig: no published ports: the warden cannot shut itself in: %s\n",

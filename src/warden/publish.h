@@ -26,16 +26,27 @@ struct publish {
 	struct witness *witness;
 	struct seclusion seclusion;
 	bool is_secluded;
+	void (*arrived)(void *of); /* somebody came to a port; may be NULL */
+	void *of;
 };
 
 #define PUBLISH_NONE ((struct publish){ .supply = -EBADF })
 
 /*
- * Listens at all that the policy says, before the keeper is forked. Its end of the channel is in
+ * Listens at all that the policy says, before the keeper is forked. More can be added to a sandbox that
+ * lives, if it has a network of its own. Its end of the channel is in
  * ret_theirs; the ports stand in the result, and those that were chosen are told.
  */
 [[nodiscard]] int publish_open(struct witness *witness, const struct seclusion *seclusion,
-			       struct publish *ret_publish, int *ret_theirs, struct err *err);
+			       bool lives, struct publish *ret_publish, int *ret_theirs,
+			       struct err *err);
+
+/* A socket of a client that listens, for a port inside; taken in any case. */
+[[nodiscard]] int publish_add(struct publish *publish, int listener, uint16_t inside,
+			      struct err *err);
+
+/* The ports that there are, from 0 on; NULL behind the last. */
+const struct published *publish_port(const struct publish *publish, size_t index);
 
 /* What to wait for, PUBLISH_FDS at most, and how long (-1: for ever); then publish_poll(). */
 size_t publish_fds(const struct publish *publish, struct pollfd fds[static PUBLISH_FDS]);

@@ -7,13 +7,15 @@
 #include "base/str.h"
 #include "data/schema.h"
 #include "output/text.h"
+#include "tier/image.h"
 #include "trace/event.h"
 
 const char *const reason_names[REASON_COUNT] = {
 	[REASON_EXIT] = "exit",     [REASON_SIGNAL] = "signal",       [REASON_TIMEOUT] = "timeout",
 	[REASON_MEMORY] = "memory", [REASON_PIDS] = "pids",           [REASON_CPU] = "cpu",
 	[REASON_DISK] = "disk",     [REASON_OUTPUT] = "output",       [REASON_LOST] = "lost",
-	[REASON_RECORD] = "record", [REASON_CANCELLED] = "cancelled",
+	[REASON_RECORD] = "record", [REASON_CANCELLED] = "cancelled", [REASON_KILLED] = "killed",
+	[REASON_IDLE] = "idle",     [REASON_INIT] = "init",
 };
 
 static const struct {
@@ -66,7 +68,7 @@ static struct node *value_reason(const struct result *result)
 	return node_string(reason_names[result->reason]);
 }
 
-static struct node *text_node(const struct buf *bytes)
+struct node *result_text(const struct buf *bytes)
 {
 	_cleanup_(buf_done) struct buf text = BUF(bytes->len * 3 + 1);
 	bool exact;
@@ -76,8 +78,7 @@ static struct node *text_node(const struct buf *bytes)
 		       : node_bytes(buf_text(&text), text.len);
 }
 
-/* NULL in the JSON where the text already says it exactly. */
-static struct node *base64_node(const struct buf *bytes)
+struct node *result_base64(const struct buf *bytes)
 {
 	_cleanup_(buf_done) struct buf text = BUF(bytes->len * 3 + 1),
 				       code = BUF(bytes->len * 2 + 4);
@@ -93,22 +94,22 @@ static struct node *base64_node(const struct buf *bytes)
 
 static struct node *value_stdout(const struct result *result)
 {
-	return text_node(&result->out);
+	return result_text(&result->out);
 }
 
 static struct node *value_stderr(const struct result *result)
 {
-	return text_node(&result->err);
+	return result_text(&result->err);
 }
 
 static struct node *value_stdout_base64(const struct result *result)
 {
-	return base64_node(&result->out);
+	return result_base64(&result->out);
 }
 
 static struct node *value_stderr_base64(const struct result *result)
 {
-	return base64_node(&result->err);
+	return result_base64(&result->err);
 }
 
 static struct node *value_truncated(const struct result *result)
@@ -157,7 +158,7 @@ static const struct schema_part wall_parts[] = { { .name = "name", .type = "stri
 						 { .name = "mechanism", .type = "string" },
 						 { .name = "value", .type = "string" } };
 
-static struct node *value_enforcement(const struct result *result)
+struct node *result_enforcement(const struct result *result)
 {
 	_cleanup_(node_freep) struct node *list = node_list();
 
@@ -213,7 +214,7 @@ static struct node *value_left_out(const struct result *result)
 	return node_int((int64_t)result->denials_left_out);
 }
 
-static struct node *value_published(const struct result *result)
+struct node *result_published(const struct result *result)
 {
 	_cleanup_(node_freep) struct node *list = node_list();
 
@@ -253,7 +254,8 @@ enum shape {
 	SHAPE_DENIALS,
 	SHAPE_PORTS,
 	SHAPE_FOLDERS,
-	SHAPE_OUTCOME_OR_NULL
+	SHAPE_OUTCOME_OR_NULL,
+	SHAPE_IMAGE_OR_NULL
 };
 
 static const struct field {
@@ -285,19 +287,20 @@ static const struct field {
 	  "bytes: of all processes together with a memory cgroup, else of the largest one" },
 	{ "policy", SHAPE_TEXT, value_policy, "digest of the resolved policy" },
 	{ "isolation", SHAPE_TEXT, value_isolation, "the tier that ran it" },
-	{ "enforcement", SHAPE_WALLS, value_enforcement, "one entry per wall: what really held" },
+	{ "enforcement", SHAPE_WALLS, result_enforcement, "one entry per wall: what really held" },
 	{ "denials", SHAPE_DENIALS, value_denials,
 	  "distinct refused actions, at most 64: what was tried, the rule that refused it, and "
 	  "what "
 	  "would allow it" },
 	{ "denials_left_out", SHAPE_NUMBER, value_left_out,
 	  "how many more refused actions there were, for which there was no room" },
-	{ "published", SHAPE_PORTS, value_published,
+	{ "published", SHAPE_PORTS, result_published,
 	  "with net.publish: the address and port that the host listened at, and the port inside" },
 	{ "folders", SHAPE_FOLDERS, value_no_folders,
 	  "with --diff or --commit: the overlays, what changed in them, and what came back" },
 	{ "export", SHAPE_OUTCOME_OR_NULL, value_no_export,
 	  "with --export: how many files, links and directories, and what was left out" },
+	{ "kept", SHAPE_IMAGE_OR_NULL, value_no_export, "with --keep: the image that was made" },
 };
 
 int result_to_node(const struct result *result, struct node **ret_node)
@@ -323,7 +326,7 @@ static struct node *schema_denials(void)
 	return schema_list(take_ptr(&item));
 }
 
-static struct node *schema_ports(void)
+struct node *result_published_schema(void)
 {
 	static const struct schema_part parts[] = { { .name = "address", .type = "string" },
 						    { .name = "port", .type = "integer" },
@@ -353,6 +356,11 @@ static struct node *schema_outcome(void)
 	return schema_or_null(schema_parts(parts, ARRAY_SIZE(parts)));
 }
 
+struct node *result_enforcement_schema(void)
+{
+	return schema_list(schema_parts(wall_parts, ARRAY_SIZE(wall_parts)));
+}
+
 static struct node *schema_shape(enum shape shape)
 {
 	switch (shape) {
@@ -367,15 +375,17 @@ static struct node *schema_shape(enum shape shape)
 	case SHAPE_REASON:
 		return schema_enum(reason_names, REASON_COUNT);
 	case SHAPE_WALLS:
-		return schema_list(schema_parts(wall_parts, ARRAY_SIZE(wall_parts)));
+		return result_enforcement_schema();
 	case SHAPE_DENIALS:
 		return schema_denials();
 	case SHAPE_PORTS:
-		return schema_ports();
+		return result_published_schema();
 	case SHAPE_FOLDERS:
 		return schema_folders();
 	case SHAPE_OUTCOME_OR_NULL:
 		return schema_outcome();
+	case SHAPE_IMAGE_OR_NULL:
+		return schema_or_null(image_info_schema());
 	}
 	return NULL;
 }

@@ -23,6 +23,9 @@ enum reason {
 	REASON_RECORD, /* what it did could not be recorded any more */
 	REASON_LOST,   /* a protected path was replaced on the host, and its protection with it */
 	REASON_CANCELLED,
+	REASON_KILLED, /* a sandbox that lives: somebody wanted it to end */
+	REASON_IDLE,   /* nobody wanted anything of it for too long */
+	REASON_INIT,   /* its init ended, or broke the rules */
 	REASON_COUNT,
 };
 extern const char *const reason_names[REASON_COUNT];
@@ -64,6 +67,16 @@ struct result {
 
 [[nodiscard]] int result_to_node(const struct result *result, struct node **ret_node);
 [[nodiscard]] int result_schema(struct node **ret_node);
+
+/* Parts of it, by themselves; NULL: out of memory. */
+struct node *result_enforcement(const struct result *result);
+struct node *result_published(const struct result *result);
+struct node *result_enforcement_schema(void);
+struct node *result_published_schema(void);
+
+/* Output as text; and its exact bytes, null in the JSON where the text already says it exactly. */
+struct node *result_text(const struct buf *bytes);
+struct node *result_base64(const struct buf *bytes);
 
 /* "SIGKILL" for 9. */
 const char *signal_name(int signal, char *text, size_t size);

@@ -27,7 +27,11 @@ struct stream {
 	struct buf *capture; /* or NULL */
 	bool is_inert;       /* passes through the filter for terminals */
 	struct inert inert;
-	char *pending; /* ready to be written, PENDING_MAX; NULL until something is relayed */
+	bool owns_to;    /* closed with the stream */
+	bool is_moved;   /* from pipe to pipe, without a copy */
+	bool lacks_room; /* of one that is moved: there was none */
+	uint64_t left;   /* bytes that still count, see streams_last() */
+	char *pending;   /* ready to be written, PENDING_MAX; NULL until something is relayed */
 	size_t pending_at, pending_len;
 };
 
@@ -43,20 +47,27 @@ struct streams {
 	bool keys_are_ours; /* set by the warden before each wait */
 };
 
-#define STREAMS_NONE                                                                      \
-	((struct streams){                                                                \
-		.items = { [0 ... STREAM_COUNT - 1] = { .from = -EBADF, .to = -EBADF } }, \
-		.stdio = { -EBADF, -EBADF, -EBADF } })
+#define STREAMS_NONE                                                                       \
+	((struct streams){ .items = { [0 ... STREAM_COUNT - 1] = { .from = -EBADF,         \
+								   .to = -EBADF,           \
+								   .left = UINT64_MAX } }, \
+			   .stdio = { -EBADF, -EBADF, -EBADF } })
 
 struct streams_request {
 	bool capture;          /* --json: nothing is shown, all is kept */
 	bool is_raw;           /* --raw: no filter */
+	bool has_no_input;     /* /dev/null instead */
+	bool has_no_terminal;  /* a terminal of ours is relayed by a pipe */
 	uint64_t limit;        /* limits.output, or UINT64_MAX */
 	struct buf *out, *err; /* for capture */
 };
 
 [[nodiscard]] int streams_open(const struct streams_request *request, struct terminal *terminal,
 			       struct streams *ret_streams, struct err *err);
+
+/* All that the sandbox has is the terminal. */
+void streams_open_terminal(const struct streams_request *request, const struct terminal *terminal,
+			   struct streams *ret_streams);
 
 /* Once the sandbox has its ends: ours of them are closed. */
 void streams_started(struct streams *streams, struct terminal *terminal);
@@ -71,6 +82,12 @@ size_t streams_typed(const struct streams *streams, const char **ret_keys);
 
 /* Nothing to relay any more but keys. */
 bool streams_drained(const struct streams *streams);
+
+/*
+ * The program has ended, others may still hold its pipes: what is in them now is relayed, what they
+ * write later is not.
+ */
+void streams_last(struct streams *streams);
 
 /* What the filter owes the terminal; then closes all. */
 void streams_done(struct streams *streams);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "jail/execute.h"
+#include "jail/pause.h"
 #include "warden/watch.h"
 
 #define GRACE_MS 400 /* between the signal that a program expects and the end of everything */
@@ -25,7 +26,7 @@ static void order(struct warden *w, enum keeper_order what, int signal)
 }
 
 /* The first reason counts: what follows from it is not another one. */
-static void set_reason(struct warden *w, enum reason reason)
+void warden_set_reason(struct warden *w, enum reason reason)
 {
 	if (w->was_ended_by_us || w->has_status)
 		return;
@@ -33,29 +34,37 @@ static void set_reason(struct warden *w, enum reason reason)
 	w->was_ended_by_us = true;
 }
 
-static void kill_now(struct warden *w)
+void warden_kill_now(struct warden *w)
 {
 	if (w->phase >= PHASE_KILLED)
 		return;
 	/* A thousand processes that share a tenth of a CPU take seconds to die. */
 	if (cgroup_has(&w->tj->jail.cgroup, CGROUP_CPU))
 		(void)!cgroup_limit(&w->tj->jail.cgroup, CGROUP_CPU, KILL_CPUS, NULL);
-	order(w, KEEPER_KILL, 0);
+	if (w->is_frozen)
+		(void)!pause_kill(&w->tj->jail.cgroup, &w->keeper, NULL);
+	else
+		order(w, KEEPER_KILL, 0);
+	w->is_frozen = false;
 	w->phase = PHASE_KILLED;
 	w->phase_deadline = clock_ms() + OVERDUE_MS;
 }
 
 /* Tells the program first, then ends everything. */
-static void end_softly(struct warden *w, enum reason reason, int signal)
+void warden_end_softly(struct warden *w, enum reason reason, int signal)
 {
-	if (w->phase != PHASE_RUNNING) {
-		/* Asked twice: no more grace. */
-		kill_now(w);
+	enum keeper_order all;
+
+	warden_set_reason(w, reason);
+	/* Asked twice, or who stands still: no grace. */
+	if (w->phase != PHASE_RUNNING || w->is_frozen) {
+		warden_kill_now(w);
 		return;
 	}
-	set_reason(w, reason);
-	order(w, KEEPER_SIGNAL, signal);
-	order(w, KEEPER_SIGNAL, SIGCONT);
+	/* Of init the signal would be no news: it is for what it started. */
+	all = w->request->lives ? KEEPER_SIGNAL_ALL : KEEPER_SIGNAL;
+	order(w, all, signal);
+	order(w, all, SIGCONT);
 	w->phase = PHASE_ENDING;
 	w->phase_deadline = clock_ms() + GRACE_MS;
 }
@@ -111,7 +120,7 @@ static void on_signal(struct warden *w, int signal)
 	default:
 		if (!w->cancel_signal)
 			w->cancel_signal = signal;
-		end_softly(w, REASON_CANCELLED, signal);
+		warden_end_softly(w, REASON_CANCELLED, signal);
 	}
 }
 
@@ -162,9 +171,9 @@ static void on_news(struct warden *w, const struct keeper_event *event)
 		break;
 	case KEEPER_FINISHED:
 		if (event->is_late)
-			set_reason(w, REASON_TIMEOUT);
+			warden_set_reason(w, REASON_TIMEOUT);
 		if (event->is_lost)
-			set_reason(w, REASON_LOST);
+			warden_set_reason(w, REASON_LOST);
 		if (event->has_status) {
 			w->status = event->status;
 			w->has_status = true;
@@ -213,9 +222,9 @@ static void read_news(struct warden *w)
 static void check_deadlines(struct warden *w, uint64_t now)
 {
 	if (w->phase == PHASE_RUNNING && now >= w->wall_deadline)
-		end_softly(w, REASON_TIMEOUT, SIGTERM);
+		warden_end_softly(w, REASON_TIMEOUT, SIGTERM);
 	else if (w->phase == PHASE_ENDING && now >= w->phase_deadline)
-		kill_now(w);
+		warden_kill_now(w);
 	else if (w->phase == PHASE_KILLED && now >= w->phase_deadline)
 		warden_kill_keeper(w);
 }
@@ -226,14 +235,14 @@ static void check_watch(struct warden *w, uint64_t now)
 
 	if (w->phase >= PHASE_KILLED || now < w->next_watch)
 		return;
-	w->next_watch = now + WATCH_INTERVAL_MS;
+	w->next_watch = warden_next_watch(w, now);
 	if (watch->memory && watch_memory_is_over(watch, w->keeper.pid)) {
-		set_reason(w, REASON_MEMORY);
-		kill_now(w);
+		warden_set_reason(w, REASON_MEMORY);
+		warden_kill_now(w);
 	} else if (watch->cpu_time &&
 		   watch_cpu_is_over(watch, &w->tj->jail.cgroup, w->keeper.pid)) {
-		set_reason(w, REASON_CPU);
-		kill_now(w);
+		warden_set_reason(w, REASON_CPU);
+		warden_kill_now(w);
 	}
 }
 
@@ -251,6 +260,10 @@ static int poll_timeout(const struct warden *w, uint64_t now)
 		next = MIN(next, now + (uint64_t)door_timeout(&w->door));
 	if (publish_timeout(&w->publish) >= 0)
 		next = MIN(next, now + (uint64_t)publish_timeout(&w->publish));
+	if (w->phase == PHASE_RUNNING)
+		next = MIN(next, w->idle_deadline);
+	if (desk_timeout(&w->desk) >= 0)
+		next = MIN(next, now + (uint64_t)desk_timeout(&w->desk));
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)MIN(next - now + 1, (uint64_t)1000000);
@@ -284,8 +297,8 @@ static void check_record(struct warden *w)
 {
 	if (w->witness.failure == 0)
 		return;
-	set_reason(w, REASON_RECORD);
-	kill_now(w);
+	warden_set_reason(w, REASON_RECORD);
+	warden_kill_now(w);
 }
 
 static void check_output(struct warden *w)
@@ -294,14 +307,25 @@ static void check_output(struct warden *w)
 	size_t len = streams_typed(&w->streams, &keys);
 
 	if (w->streams.over_limit) {
-		set_reason(w, REASON_OUTPUT);
-		kill_now(w);
+		warden_set_reason(w, REASON_OUTPUT);
+		warden_kill_now(w);
 	}
 	if (len > 0 && w->phase == PHASE_RUNNING && w->first &&
 	    terminal_interrupt_is_ignored(&w->terminal, w->first, keys, len)) {
 		w->cancel_signal = SIGINT;
-		end_softly(w, REASON_CANCELLED, SIGINT);
+		warden_end_softly(w, REASON_CANCELLED, SIGINT);
 	}
+}
+
+/* Who broke the rules has the workload behind him, and is not worth another word. */
+static void check_desk(struct warden *w, short revents)
+{
+	if (revents || desk_timeout(&w->desk) == 0)
+		desk_poll(&w->desk);
+	if (!w->desk.broken)
+		return;
+	warden_set_reason(w, REASON_INIT);
+	warden_kill_now(w);
 }
 
 static bool is_over(const struct warden *w, uint64_t now)
@@ -311,7 +335,7 @@ static bool is_over(const struct warden *w, uint64_t now)
 		now >= w->phase_deadline);
 }
 
-#define OWN_FDS 3
+#define OWN_FDS 4
 
 void warden_supervise(struct warden *w)
 {
@@ -320,6 +344,7 @@ void warden_supervise(struct warden *w)
 			{ .fd = w->keeper.control, .events = POLLIN },
 			{ .fd = w->signals, .events = POLLIN },
 			{ .fd = w->ring ? record_ring_fd(w->ring) : -1, .events = POLLIN },
+			{ .fd = w->desk.epoll, .events = POLLIN },
 		};
 		size_t count, doors, ports;
 
@@ -340,6 +365,7 @@ void warden_supervise(struct warden *w)
 		door_poll(&w->door, fds + OWN_FDS + count, doors);
 		publish_poll(&w->publish, fds + OWN_FDS + count + doors, ports);
 		check_output(w);
+		check_desk(w, fds[3].revents);
 		if (fds[1].revents)
 			read_signals(w);
 		if (fds[2].revents)
@@ -351,22 +377,38 @@ void warden_supervise(struct warden *w)
 		now = clock_ms();
 		check_deadlines(w, now);
 		check_watch(w, now);
+		if (now >= w->idle_deadline)
+			warden_check_idle(w, now);
 	}
+}
+
+void warden_wait(struct warden *w, uint64_t until)
+{
+	struct pollfd fds[] = { { .fd = w->keeper.control, .events = POLLIN },
+				{ .fd = w->signals, .events = POLLIN },
+				{ .fd = w->desk.epoll, .events = POLLIN } };
+	uint64_t now = clock_ms();
+
+	if (poll(fds, ARRAY_SIZE(fds), until <= now ? 0 : (int)MIN(until - now, (uint64_t)60000)) <
+		    0 &&
+	    errno != EINTR)
+		return;
+	if (fds[1].revents)
+		read_signals(w);
+	if (fds[0].revents)
+		read_news(w);
+	if (fds[2].revents)
+		desk_poll(&w->desk);
+	check_deadlines(w, clock_ms());
 }
 
 void warden_await_terminal(struct warden *w)
 {
 	while (w->tj->is_contained && w->terminal.master >= 0 && !w->has_terminal &&
 	       w->failure.news != KEEPER_FAILED && w->phase == PHASE_RUNNING) {
-		struct pollfd fds[] = { { .fd = w->keeper.control, .events = POLLIN },
-					{ .fd = w->signals, .events = POLLIN } };
+		uint64_t now = clock_ms();
+		int left = poll_timeout(w, now);
 
-		if (poll(fds, ARRAY_SIZE(fds), poll_timeout(w, clock_ms())) < 0 && errno != EINTR)
-			return;
-		if (fds[1].revents)
-			read_signals(w);
-		if (fds[0].revents)
-			read_news(w);
-		check_deadlines(w, clock_ms());
+		warden_wait(w, left < 0 ? UINT64_MAX : now + (uint64_t)left);
 	}
 }

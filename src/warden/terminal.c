@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -62,7 +63,7 @@ static int copy_settings(struct terminal *t, struct err *err)
  * and O_NONBLOCK on the one we were given would hit everybody who shares it. After su the device
  * belongs to another user, and only the name for "my terminal" opens it.
  */
-static int open_sink(int fd)
+int terminal_sink(int fd)
 {
 	char path[32];
 	int sink;
@@ -87,7 +88,7 @@ int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *e
 		*ret_terminal = t;
 		return 0;
 	}
-	t.sink = open_sink((use & 2) && isatty(1) ? 1 : (use & 4) && isatty(2) ? 2 : t.outer);
+	t.sink = terminal_sink((use & 2) && isatty(1) ? 1 : (use & 4) && isatty(2) ? 2 : t.outer);
 	t.is_interactive = t.outer == 0 && !in_pipeline;
 	r = open_pair(&t, err);
 	r = r < 0 ? r : copy_settings(&t, err);
@@ -97,6 +98,46 @@ int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *e
 	}
 	*ret_terminal = t;
 	return 0;
+}
+
+static int outer_of(bool has_keys)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if ((fd > 0 || has_keys) && isatty(fd))
+			return fd;
+	return -EBADF;
+}
+
+int terminal_make(bool has_keys, struct terminal *ret_terminal, struct err *err)
+{
+	const struct winsize size = { .ws_row = TERMINAL_ROWS, .ws_col = TERMINAL_COLUMNS };
+	struct terminal t = TERMINAL_NONE;
+	int r;
+
+	t.outer = outer_of(has_keys);
+	t.is_interactive = has_keys && t.outer == 0;
+	t.sink = isatty(1) ? terminal_sink(1) : fcntl(1, F_DUPFD_CLOEXEC, 3);
+	r = open_pair(&t, err);
+	if (r == 0 && t.outer >= 0 &&
+	    (tcgetattr(t.outer, &t.saved) < 0 || tcsetattr(t.slave, TCSANOW, &t.saved) < 0))
+		r = err_errno(err, -errno, "cannot set up the terminal of the sandbox");
+	if (r < 0) {
+		terminal_done(&t);
+		return r;
+	}
+	(void)!ioctl(t.master, TIOCSWINSZ, &size);
+	terminal_follow_size(&t);
+	*ret_terminal = t;
+	return 0;
+}
+
+bool terminal_is_master(int fd)
+{
+	struct stat st;
+	unsigned int number;
+
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(5, 2) &&
+	       ioctl(fd, TIOCGPTN, &number) == 0;
 }
 
 void terminal_replace(struct terminal *terminal, int master)

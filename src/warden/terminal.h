@@ -23,6 +23,10 @@
 
 #include "base/err.h"
 
+/* The size of one without a window. */
+#define TERMINAL_ROWS    24
+#define TERMINAL_COLUMNS 80
+
 struct terminal {
 	int outer;  /* the user's terminal: 0, 1 or 2; -EBADF when none of them is one */
 	int sink;   /* where output goes: a non-blocking description of the terminal */
@@ -39,6 +43,18 @@ struct terminal {
 /* Looks at the descriptors named in use (bit set of 0, 1, 2); leaves TERMINAL_NONE when none is a
  * terminal. */
 [[nodiscard]] int terminal_open(unsigned int use, struct terminal *ret_terminal, struct err *err);
+
+/*
+ * One that was asked for, whatever our own descriptors are: output goes to standard output. has_keys:
+ * standard input is a terminal, and its keys go in.
+ */
+[[nodiscard]] int terminal_make(bool has_keys, struct terminal *ret_terminal, struct err *err);
+
+/* A non-blocking description of the terminal behind a descriptor, to write to. */
+int terminal_sink(int fd);
+
+/* What claims to be the master of a pseudo-terminal is one. */
+bool terminal_is_master(int fd);
 
 /* The sandbox made a terminal of its own: its master takes the place of ours. */
 void terminal_replace(struct terminal *terminal, int master);

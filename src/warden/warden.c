@@ -20,7 +20,7 @@
 #define EXIT_NOT_RECORDED 125
 
 /* Twelve characters of an alphabet without lookalikes: 60 bits that nobody guesses. */
-static int make_id(char id[static RESULT_ID_SIZE], struct err *err)
+int warden_make_id(char id[static RESULT_ID_SIZE], struct err *err)
 {
 	static const char alphabet[] = "abcdefghijkmnpqrstuvwxyz23456789";
 	unsigned char bytes[12];
@@ -34,7 +34,7 @@ static int make_id(char id[static RESULT_ID_SIZE], struct err *err)
 }
 
 /* Signals that the caller may send us. What he ignores (nohup) stays ignored. */
-static int open_signals(struct warden *w, struct err *err)
+int warden_open_signals(struct warden *w, struct err *err)
 {
 	static const int wanted[] = { SIGINT,   SIGTERM, SIGHUP,  SIGQUIT,
 				      SIGWINCH, SIGTSTP, SIGCONT, SIGCHLD };
@@ -93,6 +93,9 @@ static int start(struct warden *w, const struct strv *env, struct err *err)
 		.null = null,
 		.terminal = w->terminal.slave,
 		.pass = w->tj->pass,
+		.program = w->program,
+		.program_is_file = w->program_is_file,
+		.channel = w->channel,
 	};
 	int r = null < 0 ? -errno : copy_arguments(w->request->argv, &argv);
 
@@ -110,10 +113,21 @@ static int start(struct warden *w, const struct strv *env, struct err *err)
 	return r;
 }
 
-/* Where a container has a cgroup, somebody who survives us has to remove it. */
+static bool has_cgroup(const struct tier_jail *tj)
+{
+	for (int i = 0; i < CGROUP_CONTROL_COUNT; i++)
+		if (tj->jail.cgroup.dir[i] >= 0)
+			return true;
+	return false;
+}
+
+/*
+ * A cgroup has to be removed by somebody who survives us, and has the rights: a warden that has shut
+ * itself in has not, and a container's keeper neither.
+ */
 static int hire_janitor(struct tier_jail *tj, struct err *err)
 {
-	if (!tj->is_contained || !plan_find(&tj->plan, OP_CGROUP))
+	if (!has_cgroup(tj) || !(tj->is_contained || tj->lives || tj->has_gate))
 		return 0;
 	tj->janitor = janitor_start(&tj->jail.cgroup, err);
 	return MIN(tj->janitor, 0);
@@ -141,7 +155,8 @@ static int open_door(struct warden *w, struct err *err)
 	const struct seclusion seclusion = { .cgroup = &w->tj->jail.cgroup,
 					     .scratch = w->tj->jail.scratch.dir,
 					     .keeps_files = w->request->keeps_store };
-	int r = publish_open(&w->witness, &seclusion, &w->publish, &w->tj->jail.supply, err);
+	int r = publish_open(&w->witness, &seclusion, w->request->lives, &w->publish,
+			     &w->tj->jail.supply, err);
 
 	if (r < 0 || !w->tj->has_gate)
 		return r;
@@ -189,34 +204,33 @@ static void close_stream(struct warden *w, struct err *err)
 	err_errno(err, r, "the record of the sandbox could not be written");
 }
 
-/* From the first open descriptor to the last process. The jail was prepared. */
-static int run_prepared(struct warden *w, struct err *err)
+int warden_begin(struct warden *w, struct err *err)
 {
-	_cleanup_(strv_done) struct strv env = { 0 };
+	struct strv *env = &w->env;
 	const struct limits *limits = &w->request->policy->limits;
 	const struct environment_own own = { w->tj->home, w->tj->temporary, w->tj->user };
-	int r = environment_make(w->request->policy, w->request->environ, &own, &env);
+	int r = environment_make(w->request->policy, w->request->environ, &own, env);
 
 	if (r < 0)
 		return err_errno(err, r, "cannot make the environment");
-	report_add(&w->tj->report, "environment", "allow list", "%zu variables", env.count);
+	report_add(&w->tj->report, "environment", "allow list", "%zu variables", env->count);
 	w->started = clock_ms();
 	w->wall_deadline = limits->wall == LIMIT_UNSET ? UINT64_MAX : w->started + limits->wall;
 	w->next_watch = w->started + WATCH_INTERVAL_MS;
-	w->search = environment_get(&env, "PATH", "");
+	w->search = environment_get(env, "PATH", "");
 	r = hire_janitor(w->tj, err);
 	r = r < 0 ? r : open_ring(w, err);
 	r = r < 0 ? r : open_door(w, err);
-	r = r < 0 ? r : start(w, &env, err);
+	r = r < 0 ? r : start(w, env, err);
 	w->tj->jail.outlet = fd_close(w->tj->jail.outlet);
 	w->tj->jail.supply = fd_close(w->tj->jail.supply);
-	r = r < 0 ? r : open_stream(w, err);
-	if (r < 0)
-		return r;
-	warden_await_terminal(w);
-	terminal_enter(&w->terminal);
-	warden_supervise(w);
-	terminal_leave(&w->terminal);
+	return r < 0 ? r : open_stream(w, err);
+}
+
+int warden_end(struct warden *w, struct err *err)
+{
+	int r;
+
 	warden_read_record(w);
 	r = warden_find_outcome(w, err);
 	if (r == 0)
@@ -224,9 +238,24 @@ static int run_prepared(struct warden *w, struct err *err)
 	return r;
 }
 
-static void warden_close(struct warden *w)
+/* From the first open descriptor to the last process. The jail was prepared. */
+static int run_prepared(struct warden *w, struct err *err)
+{
+	int r = warden_begin(w, err);
+
+	if (r < 0)
+		return r;
+	warden_await_terminal(w);
+	terminal_enter(&w->terminal);
+	warden_supervise(w);
+	terminal_leave(&w->terminal);
+	return warden_end(w, err);
+}
+
+void warden_close(struct warden *w)
 {
 	streams_done(&w->streams);
+	strv_done(&w->env);
 	terminal_done(&w->terminal);
 	w->signals = fd_close(w->signals);
 	w->keeper.control = fd_close(w->keeper.control);
@@ -250,7 +279,7 @@ static int open_ends(struct warden *w, struct err *err)
 		.err = &w->result->err,
 	};
 	uint64_t capture = limit == LIMIT_UNSET ? CAPTURE_MAX : limit;
-	int r = open_signals(w, err);
+	int r = warden_open_signals(w, err);
 
 	w->result->out = BUF(capture);
 	w->result->err = BUF(capture);
@@ -258,7 +287,7 @@ static int open_ends(struct warden *w, struct err *err)
 	return r < 0 ? r : streams_open(&streams, &w->terminal, &w->streams, err);
 }
 
-static struct tier_request tier_request_of(const struct warden_request *request, const char *id)
+struct tier_request warden_tier_request(const struct warden_request *request, const char *id)
 {
 	return (struct tier_request){ .policy = request->policy,
 				      .env = request->env,
@@ -266,6 +295,10 @@ static struct tier_request tier_request_of(const struct warden_request *request,
 				      .temporary = request->temporary,
 				      .weaken = request->weaken,
 				      .keeps_store = request->keeps_store,
+				      .lives = request->lives,
+				      .slice = request->slice,
+				      .owner = request->owner,
+				      .from = request->from,
 				      .terminal = -EBADF };
 }
 
@@ -273,11 +306,11 @@ int warden_plan(const struct warden_request *request, struct tier_jail *ret_tj, 
 {
 	struct tier_request prepare;
 	char id[RESULT_ID_SIZE];
-	int r = make_id(id, err);
+	int r = warden_make_id(id, err);
 
 	if (r < 0)
 		return r;
-	prepare = tier_request_of(request, id);
+	prepare = warden_tier_request(request, id);
 	return request->tier->prepare(&prepare, ret_tj, err);
 }
 
@@ -302,7 +335,7 @@ static bool init_reaps(void)
 }
 
 /* Its exit takes its namespaces along, which takes time that nobody has to wait for. */
-static void leave_keeper(const struct warden *w)
+void warden_leave_keeper(const struct warden *w)
 {
 	if (w->keeper.pid && (!w->tj->is_contained || !init_reaps()))
 		waitpid(w->keeper.pid, NULL, 0);
@@ -312,20 +345,12 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 	       struct result *ret_result, struct err *err)
 {
 	static struct warden w;
-	struct tier_request prepare = tier_request_of(request, ret_result->sandbox);
+	struct tier_request prepare = warden_tier_request(request, ret_result->sandbox);
 	int r;
 
-	w = (struct warden){ .request = request,
-			     .tj = tj,
-			     .result = ret_result,
-			     .keeper = KEEPER_NONE,
-			     .terminal = TERMINAL_NONE,
-			     .streams = STREAMS_NONE,
-			     .door = DOOR_NONE,
-			     .publish = PUBLISH_NONE,
-			     .signals = -EBADF };
+	w = WARDEN(request, tj, ret_result);
 	ret_result->report = &tj->report;
-	r = make_id(ret_result->sandbox, err);
+	r = warden_make_id(ret_result->sandbox, err);
 	r = r < 0 ? r : open_ends(&w, err);
 	if (r == 0) {
 		prepare.terminal = w.terminal.slave;
@@ -339,10 +364,10 @@ int warden_run(const struct warden_request *request, struct tier_jail *tj,
 	warden_close(&w);
 	/* Last, so that its exit and our tear-down overlap; and always, because not every init
 	 * reaps. */
-	leave_keeper(&w);
-	/* The keeper has removed the private folder; if there never was one, it is ours to remove.
-	 */
-	if (!w.keeper.pid)
+	warden_leave_keeper(&w);
+	/* The keeper has removed the private folder, unless that is wanted; if there never was one,
+	 * or nothing ran, it is ours to remove. */
+	if (!w.keeper.pid || r < 0)
 		(void)!scratch_remove(&tj->jail.scratch);
 	if (r < 0)
 		tier_jail_done(tj);
@@ -373,6 +398,8 @@ void warden_leave(struct tier_jail *tj)
 	bool is_tidying = tj->record != RECORD_OFF && tidy_streams();
 	bool has_left = (tj->jail.ids.first || is_tidying) && !init_reaps();
 
+	if (tj->jail.keeps_store)
+		(void)!scratch_remove(&tj->jail.scratch);
 	tier_jail_done(tj);
 	/* Who mapped ids, and the janitor: where nobody else would reap them, we have to. */
 	while (has_left && waitpid(-1, NULL, 0) > 0)

@@ -25,7 +25,15 @@ struct warden_request {
 	const char *temporary; /* folder for temporary files */
 	unsigned int weaken;
 	bool capture, is_raw;
-	bool keeps_store; /* tj->store is wanted afterwards */
+	bool keeps_store; /* tj->store (the private folder) is wanted afterwards */
+	const struct image_layers
+		*from;     /* what another sandbox left; held until it ends; or NULL */
+	bool lives;        /* warden_live() */
+	const char *name;  /* of one that lives, or NULL */
+	const char *tag;   /* likewise: who made it, in words of his own */
+	const char *slice; /* whose cgroups it goes to, or NULL; and whose ids it gets */
+	uint64_t owner;
+	uint64_t idle_ms; /* it ends when nobody wanted anything for so long; 0: never */
 	char *const *argv;
 	char *const *environ; /* the caller's */
 };
@@ -41,6 +49,17 @@ struct warden_request {
  */
 [[nodiscard]] int warden_run(const struct warden_request *request, struct tier_jail *tj,
 			     struct result *ret_result, struct err *err);
+
+/*
+ * A sandbox that lives, in this process, until its end. When it can be used, or cannot, told() says
+ * so once: with the manifest (JSON, its file in the roster), or with err->code set. The caller is
+ * somebody's child by then and has nothing to return to: ends with warden_leave().
+ */
+[[nodiscard]] int warden_live(const struct warden_request *request, struct tier_jail *tj,
+			      struct result *ret_result,
+			      void (*told)(void *arg, const struct node *manifest,
+					   const struct err *err),
+			      void *arg, struct err *err);
 
 /* Gives back all that the sandbox held; what takes time is left to a process in the background. */
 void warden_leave(struct tier_jail *tj);

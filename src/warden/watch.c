@@ -73,20 +73,31 @@ static void add_cpu_ticks(pid_t pid, uint64_t *sum)
 		*sum += user + system + child_user + child_system;
 }
 
+uint64_t watch_memory_used(pid_t keeper)
+{
+	return sum_below(keeper, add_share);
+}
+
+uint64_t watch_cpu_used(pid_t keeper)
+{
+	uint64_t ticks = sum_below(keeper, add_cpu_ticks);
+
+	/* The keeper's own line has the time of what it has reaped. */
+	add_cpu_ticks(keeper, &ticks);
+	return ticks * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
 bool watch_memory_is_over(const struct tier_watch *watch, pid_t keeper)
 {
 	return sum_below(keeper, add_resident) > watch->memory &&
-	       sum_below(keeper, add_share) > watch->memory;
+	       watch_memory_used(keeper) > watch->memory;
 }
 
 bool watch_cpu_is_over(const struct tier_watch *watch, const struct cgroup *cgroup, pid_t keeper)
 {
-	uint64_t ticks, us;
+	uint64_t us;
 
-	if (cgroup_cpu_used(cgroup, &us) == 0)
-		return us / 1000 > watch->cpu_time;
-	ticks = sum_below(keeper, add_cpu_ticks);
-	/* The keeper's own line has the time of what it has reaped. */
-	add_cpu_ticks(keeper, &ticks);
-	return ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK) > watch->cpu_time;
+	if (cgroup_cpu_used(cgroup, &us) < 0)
+		us = watch_cpu_used(keeper);
+	return us / 1000 > watch->cpu_time;
 }

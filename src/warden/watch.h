@@ -21,4 +21,9 @@
 bool watch_memory_is_over(const struct tier_watch *watch, pid_t keeper);
 bool watch_cpu_is_over(const struct tier_watch *watch, const struct cgroup *cgroup, pid_t keeper);
 
+/* The sums themselves: bytes, each process with its share of what it shares with others; and
+ * microseconds, with those of children that were waited for. */
+uint64_t watch_memory_used(pid_t keeper);
+uint64_t watch_cpu_used(pid_t keeper);
+
 #endif

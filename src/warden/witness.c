@@ -84,7 +84,8 @@ static bool is_its_own(const struct witness *w, const char *path)
 		for (size_t i = 0; i < ARRAY_SIZE(made_up_trees); i++)
 			if (path_is_below(path, made_up_trees[i]))
 				return true;
-		return view_makes_up(path) || policy_has_image(w->policy);
+		return view_makes_up(path) || policy_has_image(w->policy) ||
+		       w->policy->system == SYSTEM_OWN;
 	}
 	for (size_t i = 0; i < jail->writable_count; i++)
 		if (path_is_below(path, jail->writable[i]))

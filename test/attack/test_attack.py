@@ -246,6 +246,32 @@ def test_attack(stages, user, tier, name):
     assert jail["code"] in ways_to_fail(tier, name), f"failed, but not by a wall: {jail}"
 
 
+# What root of a sandbox may do in it whose system is its own: be its other users, write to its root, open the empty
+# files that lie over others, harm its init (which only ends the sandbox). Nothing of it is seen from outside.
+OWN_ROOTS = {
+    "become_other_group", "become_other_user", "capabilities_take", "keeper_any_file", "keeper_oom_score", "kernel_keys",
+    "kernel_log", "kernel_timers", "kill_everybody", "kill_keeper", "kill_warden", "stop_keeper", "write_own_root",
+}
+# "Not tried", since there is nothing to try it with: he is root already; has no terminal; cannot make files in a folder
+# of the host, which are another user's.
+OWN_UNTRIED = 2
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKS if FILE_OF[name] not in ("guards.c", "limits.c")])
+def test_attack_as_its_root(stages, name):
+    """The same from the root of a sandbox with a system of its own, who has some capabilities there. An ordinary user's
+    has no root."""
+    answer = stages["root"].play(name, "own", OPTIONS.get(name, ()), ())
+    assert "error" not in answer, answer
+    if name in OWN_ROOTS:
+        assert not answer["effects"] and not answer["out"], answer
+        return
+    if name in limits_of("container", "root"):
+        pytest.xfail(limits_of("container", "root")[name])
+    assert not succeeded(name, answer, "container"), answer
+    assert answer["code"] in ways_to_fail("container", name) | {OWN_UNTRIED}, f"failed, but not by a wall: {answer}"
+
+
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("name", TWINS)

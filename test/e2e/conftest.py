@@ -5,7 +5,7 @@ that is made for the purpose; otherwise once, as whoever runs the tests. And it 
 marked with the one that it is about:
 
     @pytest.mark.tier("container")      the default of "brig run", which gets no flag for it
-    @pytest.mark.tier("process")        "--isolation process" is put behind every "run"
+    @pytest.mark.tier("process")        "--isolation process" is put behind every "run" and "create"
 
 Every test has folders of its own below a temporary root, and after each of them nothing may be left: no process, no
 folder, no cgroup, no sanitizer report.
@@ -52,6 +52,9 @@ def exe():
     root.chmod(0o755)
     shutil.copy(source, root / "brig")
     (root / "brig").chmod(0o755)
+    # Inside a sandbox it is the release that runs: sanitizers need more than a sandbox gives. They see it in test/init.
+    shutil.copy(harness.ROOT / "build" / "brig-init", root / "brig-init")
+    (root / "brig-init").chmod(0o755)
     yield root / "brig"
     left = [pid for pid in harness.pids() if harness.link(pid, "exe").startswith(str(root))]
     shutil.rmtree(root, ignore_errors=True)
@@ -104,8 +107,9 @@ def brig(request, who, tier, exe, version):
     folder = exe.parent / f"{name}-{uuid.uuid4().hex[:8]}"
     brig = harness.Brig(who, tier, exe, folder, version)
     yield brig
+    brig.end_sandboxes()
     try:
-        harness.wait_until(lambda: not brig.leftovers(), lambda: f"left behind: {brig.leftovers()}")
+        brig.settle()
         reports = [p.read_text(errors="replace") for p in brig.log.iterdir()]
         assert not reports, "\n".join(reports)
     finally:

@@ -80,6 +80,7 @@ class Brig:
         self.log = who.mkdir(folder / "log", 0o700)
         self.cgroups = cgroups()
         self.schemas = {}
+        self.sandboxes = []
         self.outer = []  # a command in front of all others, with the rights of the tests: nsenter
 
     @property
@@ -106,9 +107,9 @@ class Brig:
         return [] if self.is_container else ["--isolation", self.tier]
 
     def words(self, *args):
-        """Arguments with the tier of this test behind "run"."""
+        """Arguments with the tier of this test behind "run" and "create"."""
         words = [a if isinstance(a, bytes) else str(a) for a in args]
-        return [words[0], *self.tier_options, *words[1:]] if words[:1] == ["run"] else words
+        return [words[0], *self.tier_options, *words[1:]] if words[:1] in (["run"], ["create"]) else words
 
     @property
     def typed(self):
@@ -165,15 +166,71 @@ class Brig:
             self.schemas[verb] = json.loads(self(*words).out)
         return self.schemas[verb]
 
+    def create(self, *options, **more):
+        """A sandbox that lives until the end of the test."""
+        done = self("create", *options, **more)
+        assert done.code == 0, done
+        sandbox = Sandbox(self, done.text.strip())
+        self.sandboxes.append(sandbox)
+        return sandbox
+
+    def end_sandboxes(self):
+        for sandbox in self.sandboxes:
+            self("kill", sandbox.id)
+        self.sandboxes = []
+
     def python(self, code, *args, options=(), **more):
         return self.run(*options, "--", "python3", "-c", code, *args, **more)
+
+    def settle(self):
+        """Waits until nothing is left. What appears when no process of ours is there any more is somebody else's."""
+        wait_until(lambda: not processes_of(self), lambda: f"left behind: {self.leftovers()}")
+        left = set(self.leftovers())
+        wait_until(lambda: not left & set(self.leftovers()), lambda: f"left behind: {left & set(self.leftovers())}")
+
+    def may_own(self, path):
+        """By the streams of this test; where nothing is recorded, any could be."""
+        streams = self.folder / "state" / "brig" / "sandboxes"
+        names = os.listdir(streams) if streams.is_dir() else []
+        return not names or os.path.basename(path).removeprefix("brig-") in names
 
     def leftovers(self):
         """What should not be there when everything is over."""
         found = [f"process {pid}: {cmdline(pid)!r}" for pid in processes_of(self)]
         found += [f"folder {p}" for p in self.tmp.glob("brig-*")]
-        found += [f"cgroup {path}" for path in cgroups() - self.cgroups if is_empty_cgroup(path)]
+        found += [f"cgroup {path}" for path in cgroups() - self.cgroups if is_empty_cgroup(path) and self.may_own(path)]
         return found
+
+
+@dataclass
+class Sandbox:
+    """One that "brig create" made."""
+    brig: Brig
+    id: str
+
+    def exec(self, *args, options=(), **more):
+        return self.brig("exec", *options, self.id, *args, **more)
+
+    def json(self, *args, options=(), **more):
+        """The result of "brig exec --json", checked against the schema that this brig prints."""
+        done = self.exec(*args, options=("--json", *options), **more)
+        assert done.out, done
+        result = json.loads(done.out.decode("utf-8", "strict"))
+        jsonschema.Draft202012Validator(self.brig.schema("exec", *(["-d"] if "-d" in options else []))).validate(result)
+        assert result.get("exit_code", 0) == done.code
+        return result
+
+    def detach(self, *args, options=()):
+        """The number of a process that was left alone."""
+        done = self.exec(*args, options=("-d", *options))
+        assert done.code == 0, done
+        return int(done.text)
+
+    def attach(self, process, *options, **more):
+        return self.brig("attach", *options, self.id, process, **more)
+
+    def logs(self, *words, options=(), **more):
+        return self.brig("logs", *options, self.id, *words, **more)
 
 
 def cmdline(pid):

@@ -11,7 +11,8 @@ import harness
 
 pytestmark = pytest.mark.tier("container")  # no tier makes a difference here
 
-VERBS = ["run", "doctor", "policy", "events", "manual", "version", "help"]
+VERBS = ["run", "create", "exec", "attach", "logs", "ps", "stats", "cp", "port", "pause", "resume", "extend", "kill",
+         "events", "key", "policy", "doctor", "completion", "manual", "version", "help"]
 
 
 def test_doctor_says_whether_the_default_tier_is_ready(brig):
@@ -87,7 +88,8 @@ def test_doctor_is_content_when_only_other_tiers_lack_something(brig, hooks, fea
 def test_every_command_explains_itself(brig, verb):
     text = brig("help", verb)
     assert text.code == 0 and text.err == b"" and f"Usage: brig {verb}" in text.text and "Examples:" in text.text
-    assert brig(verb, "--help").text == text.text if verb != "help" else True
+    for word in ("--help", "-h"):
+        assert brig(verb, word).text == text.text if verb != "help" else True
     assert all(len(line) <= 100 for line in text.text.splitlines())
 
 
@@ -144,7 +146,8 @@ def test_the_readme_has_the_table_of_tiers(brig):
     (["run", "--memroy", "5M", "--", "true"], 'did you mean "--memory"?'),
     (["run", "--allow-wirte", ".", "--", "true"], 'did you mean "--allow-write"?'),
     (["run", "--jsn", "--", "true"], 'did you mean "--json"?'), (["run", "--zzzzzz"], 'see "brig help run"'),
-    (["run", "-x", "--", "true"], '"-x"'), (["run", "--json=yes", "--", "true"], "takes no value"),
+    (["run", "-x", "--", "true"], '"-x"'), (["events", "-fx"], '"-x" in "-fx"'), (["run", "-v=1", "--", "true"], '"-="'),
+    (["run", "--json=yes", "--", "true"], "takes no value"),
     (["run", "--memory"], "--memory needs SIZE"), (["run", "--policy"], "--policy needs"),
     (["doctor", "extra"], '"extra"'), (["doctor", "--jsn"], 'did you mean "--json"?'),
     (["policy"], "policy: use"), (["policy", "chek", "x"], "policy: use"), (["policy", "check"], "policy: use"),

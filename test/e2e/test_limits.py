@@ -148,6 +148,18 @@ def test_without_a_cgroup_pids_count_only_the_sandbox(brig, hooks):
             process.wait()
 
 
+@pytest.mark.tier("container")
+def test_without_a_cgroup_pids_are_refused_where_root_has_users(brig, hooks):
+    """The kernel counts each user by himself, and root of a system of its own is whom he wants."""
+    options = ("--policy", "interpreter", "--pids", "30")
+    if brig.who.is_root:
+        said = brig.refused("create", *options, env=NO_CGROUP)
+        assert "limits.pids cannot be enforced without a cgroup" in said
+        return
+    many = brig.create(*options, env=NO_CGROUP).exec("sudo", "sh", "-c", "for i in $(seq 40); do sleep 5 & done; echo no")
+    assert b"fork" in many.err.lower() and many.out == b"", many
+
+
 @pytest.mark.tier("process")
 def test_without_a_cgroup_pids_hold_for_a_user_and_are_refused_for_root(brig, hooks):
     if brig.who.is_root:

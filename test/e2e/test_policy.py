@@ -11,7 +11,7 @@ import harness
 
 pytestmark = pytest.mark.tier("container")  # policies are read before a tier is chosen
 
-SHIPPED = ["agent", "base", "build", "node", "offline", "python"]
+SHIPPED = ["agent", "base", "build", "interpreter", "node", "offline", "python"]
 
 # What is wrong, and what the one line about it must say: the place, and what would be right.
 ERRORS = [

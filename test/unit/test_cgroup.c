@@ -255,16 +255,21 @@ static void forget(const struct cgroup *cg)
 			kept[i--] = kept[--kept_count];
 }
 
-static struct cgroup make(uint32_t controls)
+static struct cgroup make_in(const char *slice, uint32_t controls)
 {
 	struct cgroup cg = CGROUP_NONE;
 	struct err err = ERR_NONE;
 
-	if (cgroup_make(controls, fresh_id(), &cg, &err) < 0)
+	if (cgroup_make_in(slice, controls, fresh_id(), &cg, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_true(kept_count < ARRAY_SIZE(kept));
 	kept[kept_count++] = cg;
 	return cg;
+}
+
+static struct cgroup make(uint32_t controls)
+{
+	return make_in(NULL, controls);
 }
 
 static void limit(const struct cgroup *cg, enum cgroup_control control, uint64_t value)
@@ -372,6 +377,132 @@ static void made_and_removed_without_a_trace(void **state)
 	assert_int_equal(count_fds(), fds);
 	assert_int_equal(cgroup_available(), available);
 	assert_int_equal(count_fds(), fds);
+}
+
+/* Where the first of its directories is. */
+static const char *place_of(const struct cgroup *cg)
+{
+	static char path[PATH_MAX];
+	char link[32];
+	ssize_t len;
+
+	for (size_t i = 0; i < CGROUP_CONTROL_COUNT; i++)
+		if (cg->dir[i] >= 0) {
+			snprintf(link, sizeof(link), "/proc/self/fd/%d", cg->dir[i]);
+			len = readlink(link, path, sizeof(path) - 1);
+			assert_true(len > 0);
+			path[len] = '\0';
+			return path;
+		}
+	fail();
+	return NULL;
+}
+
+static bool is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int fork_once(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	return pid < 0 ? 1 : waitpid(pid, NULL, 0) == pid ? 0 : 2;
+}
+
+static void a_slice_lives_as_long_as_one_is_in_it(void **state)
+{
+	char slice[64], other[64], path[PATH_MAX];
+	size_t fds = count_fds();
+	struct cgroup a, b, c;
+
+	(void)state;
+	need(BIT(MEMORY) | BIT(PIDS));
+	snprintf(slice, sizeof(slice), "test.%d_a-b", getpid());
+	snprintf(other, sizeof(other), "test.%d_other", getpid());
+	a = make_in(slice, available);
+	b = make_in(slice, available);
+	c = make_in(other, available);
+	assert_non_null(strstr(place_of(&a), slice));
+	assert_non_null(strstr(place_of(&c), other));
+	snprintf(path, sizeof(path), "%s", place_of(&b));
+	assert_non_null(strstr(path, slice));
+	*strrchr(path, '/') = '\0';
+	/* Walls are as good as without. */
+	limit(&b, CGROUP_MEMORY, 64 * MIB);
+	limit(&b, CGROUP_PIDS, 1);
+	assert_int_equal(run_inside(&b, fork_once), 1);
+	assert_int_equal(run_inside(&a, fork_once), 0);
+	assert_true(hits(&b, CGROUP_PIDS) > 0);
+
+	forget(&a);
+	cgroup_done(&a);
+	assert_true(is_dir(path));
+	forget(&b);
+	cgroup_done(&b);
+	assert_false(is_dir(path));
+	assert_true(is_dir(place_of(&c)));
+	/* And again. */
+	a = make_in(slice, available);
+	assert_true(is_dir(path));
+	forget(&a);
+	cgroup_done(&a);
+	forget(&c);
+	cgroup_done(&c);
+	assert_int_equal(count_fds(), fds);
+}
+
+/* The last one goes while another comes. */
+static void a_slice_is_made_and_removed_by_many_at_once(void **state)
+{
+	enum { COUNT = 4 };
+	char slice[64], id[40];
+	pid_t pids[COUNT];
+	int status;
+
+	(void)state;
+	need(BIT(PIDS));
+	snprintf(slice, sizeof(slice), "test-%d-many", getpid());
+	for (int p = 0; p < COUNT; p++) {
+		pids[p] = fork();
+		for (int i = 0; pids[p] == 0 && i < 100; i++) {
+			struct cgroup cg = CGROUP_NONE;
+			struct err err = ERR_NONE;
+
+			snprintf(id, sizeof(id), "test-%d-%d", getpid(), i);
+			if (cgroup_make_in(slice, BIT(PIDS), id, &cg, &err) < 0) {
+				fprintf(stderr, "%s\n", err.text);
+				_exit(1);
+			}
+			cgroup_done(&cg);
+		}
+		if (pids[p] == 0)
+			_exit(0);
+	}
+	for (int p = 0; p < COUNT; p++) {
+		assert_int_equal(waitpid(pids[p], &status, 0), pids[p]);
+		assert_int_equal(status, 0);
+	}
+}
+
+static void bad_slices_are_refused(void **state)
+{
+	static const char long_one[] =
+		"01234567890123456789012345678901234567890123456789012345678901234";
+	static const char *const bad[] = { "", "a/b", "../x", "a b", "a\n", "\x1b", long_one };
+	struct cgroup cg = CGROUP_NONE;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct err err = ERR_NONE;
+
+		assert_int_equal(cgroup_make_in(bad[i], BIT(PIDS), "x", &cg, &err), -EINVAL);
+		assert_null(strpbrk(err.text, "\n\x1b"));
+	}
 }
 
 static void limits_are_in_the_files(void **state)
@@ -827,8 +958,11 @@ int main(void)
 		cmocka_unit_test(mount_lines_are_parsed),
 		cmocka_unit_test(the_root_of_a_mount_is_stripped),
 		cmocka_unit_test(bad_ids_are_refused),
+		cmocka_unit_test(bad_slices_are_refused),
 		cmocka_unit_test(nothing_has_nothing),
 		cmocka_unit_test_teardown(made_and_removed_without_a_trace, clean_up),
+		cmocka_unit_test_teardown(a_slice_lives_as_long_as_one_is_in_it, clean_up),
+		cmocka_unit_test_teardown(a_slice_is_made_and_removed_by_many_at_once, clean_up),
 		cmocka_unit_test_teardown(limits_are_in_the_files, clean_up),
 		cmocka_unit_test_teardown(memory_over_the_limit_is_killed_and_counted, clean_up),
 		cmocka_unit_test_teardown(forks_over_the_limit_are_refused_and_counted, clean_up),

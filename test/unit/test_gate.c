@@ -162,22 +162,125 @@ static void new_rules_hold_at_once(void **state)
 	close(a);
 }
 
+/* The rule that set_up has, with other words behind it, and other rules. */
+static void other_rules(const struct scene *scene, const char *behind, const char *more,
+			struct policy *ret_policy)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "version: 1\nnet: { allow: [\"127.0.0.1:%d%s\"]%s }\n",
+		 ntohs(scene->address.v4.sin_port), behind, more);
+	parse(text, ret_policy);
+}
+
+static bool is_open(int fd)
+{
+	char byte;
+
+	return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static void say(int fd, const char *host)
+{
+	char text[128];
+	int len = snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", host);
+
+	assert_int_equal(send(fd, text, (size_t)len, MSG_NOSIGNAL), len);
+}
+
 /* Rules that changed between the connection and its first bytes count for these. */
 static void new_rules_hold_for_first_bytes(void **state)
 {
 	struct scene *scene = *state;
 	int a = attempt(scene, 0, 1), remote;
+	struct policy rules;
 	char text[8];
 
 	work(scene, 20);
 	remote = accept4(scene->remote, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	gate_policy_changed(scene->gate, &scene->deny);
-	assert_true(send(a, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 36, 0) > 0);
+	other_rules(scene, "", ", deny: [\"bad.example:*\"]", &rules);
+	gate_policy_changed(scene->gate, &rules);
+	say(a, "bad.example");
 	work(scene, 20);
 	assert_true(recv(remote, text, sizeof(text), 0) <= 0);
 	assert_int_equal(scene->refusals, 1);
 	close(a);
 	close(remote);
+	policy_done(&rules);
+	gate_policy_changed(scene->gate, &scene->allow);
+}
+
+/* What is there goes on where the new rules let it, and is reset where they do not. */
+static void new_rules_cut(void **state)
+{
+	static const struct {
+		const char *host, *behind, *more;
+		bool goes_on;
+	} rows[] = {
+		{ "a.example", "", "", true },
+		{ "a.example", " raw", "", true },
+		{ "a.example", "", ", deny: [\"b.example:*\"]", true },
+		{ "a.example", "", ", deny: [\"a.example:*\"]", false },
+		{ "a.example", "", ", deny: [\"127.0.0.0/8:*\"]", false },
+		{ NULL, "", "", true }, /* nothing was said yet */
+		{ NULL, "", ", deny: [\"127.0.0.1:*\"]", false },
+	};
+	struct scene *scene = *state;
+	char text[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int a = attempt(scene, 0, 1), remote, refusals = scene->refusals,
+		    ends = scene->ends;
+		struct policy rules;
+
+		work(scene, 10);
+		remote = accept4(scene->remote, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (rows[i].host) {
+			say(a, rows[i].host);
+			work(scene, 10);
+			assert_true(recv(remote, text, sizeof(text), 0) > 0);
+		}
+		other_rules(scene, rows[i].behind, rows[i].more, &rules);
+		gate_policy_changed(scene->gate, &rules);
+		work(scene, 10);
+		assert_int_equal(is_open(a), rows[i].goes_on);
+		assert_int_equal(is_open(remote), rows[i].goes_on);
+		assert_int_equal(scene->refusals - refusals, !rows[i].goes_on);
+		assert_int_equal(scene->ends - ends, !rows[i].goes_on);
+		if (rows[i].goes_on && rows[i].host) {
+			assert_int_equal(send(a, "more", 4, MSG_NOSIGNAL), 4);
+			work(scene, 10);
+			assert_int_equal(recv(remote, text, sizeof(text), 0), 4);
+		}
+		close(a);
+		close(remote);
+		gate_policy_changed(scene->gate, &scene->allow);
+		policy_done(&rules);
+		work(scene, 10);
+	}
+}
+
+/* Nobody looked at what a raw connection says: rules that want to look cannot let it go on. */
+static void new_rules_that_want_to_look(void **state)
+{
+	struct scene *scene = *state;
+	struct policy raw;
+	int a, remote;
+
+	other_rules(scene, " raw", "", &raw);
+	gate_policy_changed(scene->gate, &raw);
+	a = attempt(scene, 0, 1);
+	work(scene, 10);
+	remote = accept4(scene->remote, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	assert_true(is_open(a) && is_open(remote));
+	gate_policy_changed(scene->gate, &scene->allow);
+	work(scene, 10);
+	assert_false(is_open(a));
+	assert_false(is_open(remote));
+	assert_non_null(strstr(scene->reason, "nobody looked at its first bytes"));
+	close(a);
+	close(remote);
+	policy_done(&raw);
 }
 
 /* The remote side has room for one, which is taken: whoever comes waits. */
@@ -188,6 +291,24 @@ static int fill_remote(struct scene *scene)
 	assert_int_equal(listen(scene->remote, 0), 0);
 	assert_int_equal(connect(filler, &scene->address.any, sizeof(scene->address.v4)), 0);
 	return filler;
+}
+
+static void new_rules_cut_who_waits(void **state)
+{
+	struct scene *scene = *state;
+	int filler = fill_remote(scene), a = attempt(scene, 0, 3),
+	    b = attempt(scene, SOCK_NONBLOCK, 4);
+
+	assert_int_equal(scene->answers, 1);
+	gate_policy_changed(scene->gate, &scene->deny);
+	assert_int_equal(scene->answers, 2);
+	assert_int_equal(scene->errors[3], EACCES);
+	work(scene, 10);
+	assert_false(is_open(b));
+	assert_int_equal(scene->ends, 2);
+	close(a);
+	close(b);
+	close(filler);
 }
 
 static void cancelled(void **state)
@@ -285,6 +406,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(answered_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(new_rules_hold_at_once, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(new_rules_hold_for_first_bytes, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(new_rules_cut, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(new_rules_that_want_to_look, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(new_rules_cut_who_waits, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(cancelled, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_more_than_the_limit, set_up, tear_down),
 		cmocka_unit_test(nothing_is_left),

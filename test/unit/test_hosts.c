@@ -39,6 +39,12 @@ static void spellings(void **state)
 		{ "[2001:db8::1]/32:443", "[2001:db8::]/32:443" },
 		{ "[2001:db8::1]/128:443", "[2001:db8::1]:443" },
 		{ "[::]/0:*", "[::]/0:*" },
+		{ "*:443", "*:443" },
+		{ "*:*", "*:*" },
+		{ "*:* raw", "*:* raw" },
+		{ "8.8.0.0/16:443 public", "8.8.0.0/16:443 public" },
+		{ "8.8.8.8:* public raw", "8.8.8.8:* public raw" },
+		{ "[2600::]/16:443 public", "[2600::]/16:443 public" },
 		{ "[::ffff:10.1.2.3]:443", "10.1.2.3:443" },
 		{ "[::ffff:10.1.2.3]/104:443", "10.0.0.0/8:443" },
 		{ "[::ffff:10.1.2.3]/95:443", "[::fffe:0:0]/95:443" },
@@ -85,8 +91,12 @@ static void spellings(void **state)
 		{ ".example.com:443", NULL },
 		{ "api..com:443", NULL },
 		{ ".:443", NULL },
-		{ "*:443", NULL },
-		{ "*:*", NULL },
+		{ "*:443 public", NULL },
+		{ "a.com:443 public", NULL },
+		{ "*.com:443 public", NULL },
+		{ "8.8.8.8:443 raw public", NULL },
+		{ "8.8.8.8:443 public public", NULL },
+		{ "8.8.8.8:443public", NULL },
 		{ "*.:443", NULL },
 		{ "*.*.com:443", NULL },
 		{ "**.com:443", NULL },
@@ -263,7 +273,9 @@ static void random_spec(struct random *random, struct spec *spec)
 	char host[64] = "", port[12] = "*";
 	bool is_v4;
 
-	*spec = (struct spec){ .kind = (enum host_kind)random_below(random, 3) };
+	*spec = (struct spec){ .kind = random_below(random, 12) == 0
+					       ? HOST_ANY
+					       : (enum host_kind)random_below(random, 3) };
 	spec->port = ports[random_below(random, ARRAY_SIZE(ports))];
 	spec->is_raw = random_below(random, 3) == 0;
 	if (spec->port)
@@ -277,8 +289,14 @@ static void random_spec(struct random *random, struct spec *spec)
 		spec->prefix = prefix + (is_v4 ? 96 : 0);
 		inet_ntop(is_v4 ? AF_INET : AF_INET6, spec->address + (is_v4 ? 12 : 0), host,
 			  sizeof(host));
-		snprintf(spec->text, sizeof(spec->text), "%s%s%s/%u:%s%s", is_v4 ? "" : "[", host,
-			 is_v4 ? "" : "]", prefix, port, spec->is_raw ? " raw" : "");
+		snprintf(spec->text, sizeof(spec->text), "%s%s%s/%u:%s%s%s", is_v4 ? "" : "[", host,
+			 is_v4 ? "" : "]", prefix, port,
+			 random_below(random, 3) == 0 ? " public" : "", spec->is_raw ? " raw" : "");
+		return;
+	}
+	if (spec->kind == HOST_ANY) {
+		snprintf(spec->text, sizeof(spec->text), "*:%s%s", port,
+			 spec->is_raw ? " raw" : "");
 		return;
 	}
 	random_name(random, spec->name, sizeof(spec->name));
@@ -326,9 +344,13 @@ static bool matches(const struct spec *spec, const struct target *target)
 
 	if (spec->port && spec->port != target->port)
 		return false;
+	if (spec->kind == HOST_ANY)
+		return true;
 	if (target->is_name != (spec->kind != HOST_ADDRESS))
 		return false;
 	switch (spec->kind) {
+	case HOST_ANY:
+		break;
 	case HOST_NAME:
 		return str_equal(spec->name, target->name);
 	case HOST_SUBDOMAINS:
@@ -475,7 +497,10 @@ static void canonical_text_is_read_back(void **state)
 		assert_int_equal(a->kind, spec.kind);
 		assert_int_equal(a->port, b->port);
 		assert_int_equal(a->is_raw, b->is_raw);
-		if (a->kind == HOST_ADDRESS) {
+		assert_int_equal(a->is_public, b->is_public);
+		if (a->kind == HOST_ANY) {
+			assert_null(a->name);
+		} else if (a->kind == HOST_ADDRESS) {
 			assert_int_equal(a->prefix, b->prefix);
 			assert_memory_equal(a->address, b->address, sizeof(a->address));
 			assert_null(a->name);
@@ -540,6 +565,40 @@ static void lists_add_up_and_empty_ones_clear(void **state)
 	policy_done(&later);
 }
 
+/* Who allows all that is public does not allow what a narrower file calls by a special address. */
+static void all_that_is_public(void **state)
+{
+	static const struct {
+		const char *a, *b, *both;
+	} rows[] = {
+		{ "*:443", "10.0.0.5:443", "10.0.0.5:443 public" },
+		{ "*:* raw", "8.8.0.0/16:443", "8.8.0.0/16:443 public" },
+		{ "*:443", "*:*", "*:443" },
+		{ "*:443", "*.a.com:*", "*.a.com:443" },
+		{ "*:443 raw", "a.com:* raw", "a.com:443 raw" },
+		{ "*:443", "a.com:80", NULL },
+		{ "10.0.0.0/8:443 public", "10.0.0.5:443", "10.0.0.5:443 public" },
+		{ "10.0.0.0/8:443", "10.0.0.5:443 public", "10.0.0.5:443 public" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(rows); i++) {
+		struct policy a, b;
+		bool turned = i % 2;
+
+		policy_init(&a);
+		policy_init(&b);
+		case_flag(turned ? &b : &a, "allow-net", rows[i / 2].a);
+		case_flag(turned ? &a : &b, "allow-net", rows[i / 2].b);
+		case_narrow(&a, &b);
+		assert_int_equal(a.net_allow.count, rows[i / 2].both ? 1 : 0);
+		if (rows[i / 2].both)
+			assert_string_equal(a.net_allow.items[0].text, rows[i / 2].both);
+		policy_done(&a);
+		policy_done(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +608,7 @@ int main(void)
 		cmocka_unit_test(verdicts),
 		cmocka_unit_test(narrowing_is_the_smaller_verdict),
 		cmocka_unit_test(canonical_text_is_read_back),
+		cmocka_unit_test(all_that_is_public),
 		cmocka_unit_test(odd_questions_are_denied),
 		cmocka_unit_test(lists_add_up_and_empty_ones_clear),
 	};

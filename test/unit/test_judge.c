@@ -179,6 +179,55 @@ static void connections_by_address(void **state)
 	policy_done(&court.policy);
 }
 
+/* Every name and every public address; nothing that is special, whatever name leads there. */
+static void all_that_is_public(void **state)
+{
+	static const char *const closed[] = { "127.0.0.1", "10.1.2.3",        "169.254.169.254",
+					      "::1",       "fd00::1",         "64:ff9b::10.1.2.3",
+					      "0.0.0.0",   "100.100.100.200", "192.168.1.1" };
+	struct first_bytes first = { .kind = FIRST_TLS };
+	struct address address = case_address("8.8.8.8", 443);
+	struct judgement j;
+	COURT(court, "allow-net", "*:443", "allow-net", "10.1.0.0/16:443 public", "deny-net",
+	      "bad.com:*", "deny-net", "9.9.9.9:*", "deny-net", "*:25", "allow-net",
+	      "*.wild.org:443");
+
+	(void)state;
+	assert_true(ask_for(&court, "example.com").is_allowed);
+	assert_true(ask_for(&court, "a.wild.org").is_allowed);
+	assert_int_equal(ask_for(&court, "bad.com").cause, JUDGE_DENIED);
+	assert_int_equal(ask_for(&court, "localhost").cause, JUDGE_SPECIAL);
+	assert_int_equal(ask_for(&court, "metadata.google.internal").cause, JUDGE_SPECIAL);
+	assert_true(connect_to(&court, "8.8.8.8", 443).is_allowed);
+	assert_true(connect_to(&court, "2600::1", 443).is_allowed);
+	assert_int_equal(connect_to(&court, "8.8.8.8", 80).cause, JUDGE_OTHER_PORT);
+	assert_int_equal(connect_to(&court, "8.8.8.8", 25).cause, JUDGE_DENIED);
+	assert_int_equal(connect_to(&court, "9.9.9.9", 443).cause, JUDGE_DENIED);
+	for (size_t i = 0; i < ARRAY_SIZE(closed); i++) {
+		assert_int_equal(connect_to(&court, closed[i], 443).cause, JUDGE_SPECIAL);
+		judge_answer(&court.judge, "example.com", case_address(closed[i], 0).ip, &j);
+		assert_int_equal(j.cause, JUDGE_REBINDING);
+		tell(closed[i], "example.com");
+		assert_false(connect_to(&court, closed[i], 443).is_allowed);
+	}
+	/* The first bytes may say any name, but for those that are denied. */
+	strcpy(first.name, "other.com");
+	judge_first(&court.judge, &address, NOW, &first, &j);
+	assert_true(j.is_allowed);
+	strcpy(first.name, "bad.com");
+	judge_first(&court.judge, &address, NOW, &first, &j);
+	assert_int_equal(j.cause, JUDGE_DENIED);
+	policy_done(&court.policy);
+
+	/* Below a wildcard names are counted; where every name is allowed there is nothing to count. */
+	court_open(&court, (const char *const[]){ "allow-net", "*.wild.org:443", "allow-net",
+						  "*:443", NULL });
+	judge_question(&court.judge, LABEL_63 "." LABEL_63 "." LABEL_63 ".wild.org",
+		       &(struct tunnel){ 0 }, NOW, &j);
+	assert_true(j.is_allowed);
+	policy_done(&court.policy);
+}
+
 static void ipv6_for_all_is_not_ipv4(void **state)
 {
 	COURT(court, "allow-net", "[::]/0:443");
@@ -253,6 +302,54 @@ static void changed_rules(void **state)
 		judge_first(&court.judge, &address, NOW, &first, &j);
 		assert_false(j.is_allowed);
 		assert_null(strstr(j.reason, "a public address"));
+	}
+	policy_done(&court.policy);
+}
+
+/* A connection that is there, by rules that came later. */
+static void connections_again(void **state)
+{
+	static const struct {
+		const char *ip, *name;
+		bool is_told, is_raw;
+		enum judge_cause cause;
+	} rows[] = {
+		{ "8.8.8.8", "example.com", true, false, JUDGE_ALLOWED },
+		{ "8.8.8.8", "a.wild.org", true, false, JUDGE_ALLOWED },
+		{ "8.8.8.8", "example.com", true, true, JUDGE_PROTOCOL },
+		{ "8.8.8.8", "raw.org", true, true, JUDGE_ALLOWED },
+		{ "8.8.8.8", "gone.org", true, false, JUDGE_NO_RULE },
+		{ "8.8.8.8", "bad.wild.org", true, false, JUDGE_DENIED },
+		{ "8.8.8.8", "port.org", true, false, JUDGE_OTHER_PORT },
+		{ "8.8.8.8", "", false, false, JUDGE_UNRESOLVED },
+		{ "9.9.9.9", "", false, false, JUDGE_ALLOWED },
+		{ "9.9.9.9", "gone.org", true, false, JUDGE_ALLOWED },
+		{ "9.9.9.9", "bad.wild.org", true, false, JUDGE_DENIED },
+		{ "9.9.9.9", "", false, true, JUDGE_PROTOCOL },
+		{ "7.7.7.7", "example.com", true, false, JUDGE_DENIED },
+		{ "10.0.0.1", "example.com", true, false, JUDGE_REBINDING },
+		/* What the program says of an address that was not told for it. */
+		{ "8.8.8.8", "example.com", false, false, JUDGE_UNRESOLVED },
+		{ "8.8.8.8", "bad.wild.org", false, false, JUDGE_DENIED },
+		{ "9.9.9.9", "example.com", false, false, JUDGE_ALLOWED },
+		{ "9.9.9.9", "bad.wild.org", false, false, JUDGE_DENIED },
+	};
+	COURT(court, "allow-net", "example.com:443", "allow-net", "*.wild.org:443", "allow-net",
+	      "raw.org:443 raw", "allow-net", "port.org:80", "deny-net", "bad.wild.org:*",
+	      "allow-net", "9.9.9.9:443", "deny-net", "7.7.7.7:*");
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct judged judged = { .address = case_address(rows[i].ip, 443),
+					       .name = rows[i].name,
+					       .is_told = rows[i].is_told,
+					       .is_raw = rows[i].is_raw };
+		struct judgement j;
+
+		judge_again(&court.judge, &judged, &j);
+		if (j.cause != rows[i].cause)
+			fail_msg("%s %s: %d", rows[i].ip, rows[i].name, j.cause);
+		assert_int_equal(j.is_allowed, j.reason[0] == '\0');
 	}
 	policy_done(&court.policy);
 }
@@ -484,9 +581,11 @@ int main(void)
 		cmocka_unit_test(questions),
 		cmocka_unit_test(long_names),
 		cmocka_unit_test(connections_by_address),
+		cmocka_unit_test(all_that_is_public),
 		cmocka_unit_test(ipv6_for_all_is_not_ipv4),
 		cmocka_unit_test(connections_by_name),
 		cmocka_unit_test(changed_rules),
+		cmocka_unit_test(connections_again),
 		cmocka_unit_test(rebinding),
 		cmocka_unit_test(own_addresses_are_refused),
 		cmocka_unit_test(asked_is_refused_in_its_own_words),

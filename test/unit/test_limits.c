@@ -64,6 +64,93 @@ static void no_limits(void **state)
 	assert_false(pj.jail.has_affinity);
 }
 
+static const char *pids_value(const char *text, bool lives, bool is_contained)
+{
+	static struct tier_jail pj;
+	struct err err = ERR_NONE;
+	struct policy policy;
+
+	pj = (struct tier_jail){ .jail.cgroup = CGROUP_NONE,
+				 .lives = lives,
+				 .is_contained = is_contained };
+	case_parse(text, &policy);
+	setenv("BRIG_TEST_FAIL", "cgroup=95", 1);
+	assert_int_equal(limits_prepare(&policy.limits, "test", &pj, &err), 0);
+	unsetenv("BRIG_TEST_FAIL");
+	policy_done(&policy);
+	assert_int_equal(rlimit_of(&pj, RLIMIT_NPROC)->hard, 20 + is_contained + lives);
+	return wall_of(&pj, "pids")->value;
+}
+
+/* Neither the keeper nor init is one of those that were asked for. */
+static void what_is_ours_does_not_count(void **state)
+{
+	(void)state;
+	need_hooks();
+	assert_string_equal(pids_value("version: 1\nlimits: { pids: 20 }\n", false, true), "20");
+	assert_string_equal(pids_value("version: 1\nlimits: { pids: 20 }\n", true, true), "20");
+}
+
+/* A policy without limits. */
+static void live(bool without_cgroups, bool is_contained, struct tier_jail *pj)
+{
+	struct err err = ERR_NONE;
+	struct policy policy;
+	char id[40];
+
+	snprintf(id, sizeof(id), "test-limits-%d", getpid());
+	*pj = (struct tier_jail){ .jail.cgroup = CGROUP_NONE,
+				  .lives = true,
+				  .is_contained = is_contained };
+	case_parse("version: 1\n", &policy);
+	if (without_cgroups)
+		setenv("BRIG_TEST_FAIL", "cgroup=95", 1);
+	assert_int_equal(limits_prepare(&policy.limits, id, pj, &err), 0);
+	unsetenv("BRIG_TEST_FAIL");
+	policy_done(&policy);
+}
+
+static void who_lives_gets_what_there_is(void **state)
+{
+	uint32_t available = cgroup_available();
+	struct tier_jail pj;
+
+	(void)state;
+	live(false, true, &pj);
+	assert_int_equal(cgroup_has(&pj.jail.cgroup, CGROUP_FREEZE),
+			 (available >> CGROUP_FREEZE) & 1);
+	/* Each hierarchy of v1 would cost milliseconds; on v2 they come with it. */
+	if (cgroup_has(&pj.jail.cgroup, CGROUP_MEMORY))
+		assert_true(pj.jail.cgroup.is_v2[CGROUP_MEMORY]);
+	assert_int_equal(str_starts(wall_of(&pj, "pause")->mechanism, "cgroup v"),
+			 cgroup_has(&pj.jail.cgroup, CGROUP_FREEZE));
+	cgroup_done(&pj.jail.cgroup);
+}
+
+/* It would have to be moved there. */
+static void the_process_tier_is_paused_by_signals(void **state)
+{
+	struct tier_jail pj;
+
+	(void)state;
+	live(false, false, &pj);
+	assert_int_equal(cgroup_v2_fd(&pj.jail.cgroup), -EBADF);
+	assert_string_equal(wall_of(&pj, "pause")->mechanism, "signals");
+}
+
+static void who_lives_starts_without_cgroups_too(void **state)
+{
+	struct tier_jail pj;
+
+	(void)state;
+	need_hooks();
+	live(true, true, &pj);
+	assert_int_equal(cgroup_v2_fd(&pj.jail.cgroup), -EBADF);
+	assert_string_equal(wall_of(&pj, "pause")->mechanism, "signals");
+	assert_non_null(strstr(wall_of(&pj, "pause")->value, "stopped before"));
+	assert_int_equal(pj.report.count, 1);
+}
+
 static void what_needs_no_cgroup(void **state)
 {
 	struct tier_jail pj;
@@ -165,6 +252,10 @@ static void above_the_hard_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_ours_does_not_count),
+		cmocka_unit_test(who_lives_gets_what_there_is),
+		cmocka_unit_test(the_process_tier_is_paused_by_signals),
+		cmocka_unit_test(who_lives_starts_without_cgroups_too),
 		cmocka_unit_test(no_limits),
 		cmocka_unit_test(what_needs_no_cgroup),
 		cmocka_unit_test(without_a_cgroup),

@@ -1059,7 +1059,9 @@ static int run_in_jail(const char *script)
 					      .envp = envp,
 					      .search = "/bin",
 					      .stdio = { -EBADF, -EBADF, -EBADF },
-					      .terminal = -EBADF };
+					      .terminal = -EBADF,
+					      .program = -EBADF,
+					      .channel = -EBADF };
 	const struct mediator lists = mediator_of(-EBADF);
 	_cleanup_close_ int root = open("/", O_PATH | O_CLOEXEC);
 	struct keeper keeper = KEEPER_NONE;

@@ -124,8 +124,8 @@ static void the_fields_are_those_of_the_schema(void **state)
 static void every_reason_has_its_name(void **state)
 {
 	static const char *const names[REASON_COUNT] = {
-		"exit", "signal", "timeout", "memory", "pids",      "cpu",
-		"disk", "output", "record",  "lost",   "cancelled",
+		"exit",   "signal", "timeout", "memory",    "pids",   "cpu",  "disk",
+		"output", "record", "lost",    "cancelled", "killed", "idle", "init",
 	};
 
 	(void)state;

@@ -387,9 +387,36 @@ static void nothing_made_is_nothing_to_remove(void **state)
 	scratch_done(&scratch);
 }
 
+/* Only what has our kind of name, is closed to others, and is held by nobody. */
+static void what_nobody_holds_is_swept(void **state)
+{
+	struct scratch held = SCRATCH_NONE, left = SCRATCH_NONE;
+	char file[4200], other[80], open_one[80];
+
+	(void)state;
+	assert_int_equal(scratch_make(base, "held23456789", &held, NULL), 0);
+	assert_int_equal(scratch_make(base, "left23456789", &left, NULL), 0);
+	snprintf(file, sizeof(file), "%s/file", left.path);
+	fd_close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+	snprintf(other, sizeof(other), "%s/brig-other", base);
+	snprintf(open_one, sizeof(open_one), "%s/brig-abcdefghijkl", base);
+	assert_int_equal(mkdir(other, 0700), 0);
+	assert_int_equal(mkdir(open_one, 0755), 0);
+	assert_int_equal(scratch_sweep(base), 0);
+	scratch_done(&left);
+	assert_int_equal(scratch_sweep(base), 1);
+	assert_int_equal(access(left.path, F_OK), -1);
+	assert_int_equal(access(held.path, F_OK), 0);
+	assert_int_equal(rmdir(other), 0);
+	assert_int_equal(rmdir(open_one), 0);
+	assert_int_equal(scratch_remove(&held), 0);
+	scratch_done(&held);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_nobody_holds_is_swept),
 		cmocka_unit_test(anything_in_it_is_removed),
 		cmocka_unit_test(also_by_an_ordinary_user),
 		cmocka_unit_test(bases),

@@ -67,16 +67,16 @@ static size_t read_some(int fd, char *data, size_t size)
 	}
 }
 
-static void a_pipe_is_relayed(void **state)
+static void relay_all(bool is_moved)
 {
 	static char sent[50000], got[60000];
 	struct relay relay;
 	size_t len = 0, at = 0;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sent); i++)
 		sent[i] = (char)(i % 253);
 	relay_open(&relay, STREAM_OUT, UINT64_MAX);
+	relay.streams.items[STREAM_OUT].is_moved = is_moved;
 	while (at < sizeof(sent)) {
 		ssize_t n = write(relay.in, sent + at, sizeof(sent) - at);
 
@@ -96,6 +96,90 @@ static void a_pipe_is_relayed(void **state)
 	assert_false(relay.streams.over_limit);
 	close(relay.streams.items[STREAM_OUT].to);
 	streams_done(&relay.streams);
+	close(relay.out);
+}
+
+static void a_pipe_is_relayed(void **state)
+{
+	(void)state;
+	relay_all(false);
+}
+
+static void a_pipe_is_moved(void **state)
+{
+	(void)state;
+	relay_all(true);
+}
+
+/* Nothing waits but in the two pipes; and when there is room again, nothing is lost. */
+static void a_move_waits_for_room(void **state)
+{
+	static char block[1 << 20];
+	struct relay relay;
+	struct stream *stream = &relay.streams.items[STREAM_OUT];
+	size_t taken = 0, got = 0;
+	ssize_t n;
+
+	(void)state;
+	relay_open(&relay, STREAM_OUT, UINT64_MAX);
+	stream->is_moved = true;
+	while ((n = write(relay.in, block, sizeof(block))) > 0) {
+		taken += (size_t)n;
+		run(&relay.streams);
+	}
+	assert_int_equal(errno, EAGAIN);
+	assert_true(taken >= 65536 && taken <= 2 * 65536 + 4096);
+	assert_true(stream->lacks_room);
+	assert_false(turn(&relay.streams));
+	close(relay.in);
+	while (!streams_drained(&relay.streams)) {
+		got += read_some(relay.out, block, sizeof(block));
+		run(&relay.streams);
+	}
+	got += read_some(relay.out, block, sizeof(block));
+	assert_int_equal(got, taken);
+	close(stream->to);
+	streams_done(&relay.streams);
+	close(relay.out);
+}
+
+/* Somebody else still holds the pipe: what it writes later is not waited for. */
+static void only_what_is_there_counts(void **state)
+{
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	for (int is_moved = 0; is_moved < 2; is_moved++) {
+		static char block[30000], got[70000];
+		struct relay relay;
+
+		relay_open(&relay, STREAM_ERR, UINT64_MAX);
+		relay.streams.items[STREAM_ERR].is_moved = is_moved;
+		assert_int_equal(write(relay.in, block, sizeof(block)), sizeof(block));
+		turn(&relay.streams);
+		streams_last(&relay.streams);
+		assert_true(write(relay.in, block, 5000) == 5000 || errno == EPIPE);
+		run(&relay.streams);
+		assert_true(streams_drained(&relay.streams));
+		assert_int_equal(read_some(relay.out, got, sizeof(got)), sizeof(block));
+		close(relay.streams.items[STREAM_ERR].to);
+		streams_done(&relay.streams);
+		close(relay.in);
+		close(relay.out);
+	}
+	signal(SIGPIPE, SIG_DFL);
+}
+
+static void nothing_there_is_over_at_once(void **state)
+{
+	struct relay relay;
+
+	(void)state;
+	relay_open(&relay, STREAM_OUT, UINT64_MAX);
+	streams_last(&relay.streams);
+	assert_true(streams_drained(&relay.streams));
+	close(relay.streams.items[STREAM_OUT].to);
+	streams_done(&relay.streams);
+	close(relay.in);
 	close(relay.out);
 }
 
@@ -316,6 +400,92 @@ static void the_callers_pipe_is_relayed(void **state)
 	close(ends[1]);
 }
 
+static void open_terminal(struct terminal *t)
+{
+	struct err why = ERR_NONE;
+
+	assert_int_equal(terminal_make(false, t, &why), 0);
+	assert_true(t->master >= 0 && t->slave >= 0);
+}
+
+/* One pipe for both: what is written to it keeps its order. */
+static void one_pipe_for_two_names(void **state)
+{
+	const struct streams_request request = { .limit = UINT64_MAX, .has_no_input = true };
+	struct terminal terminal = TERMINAL_NONE;
+	struct streams streams;
+	struct err why = ERR_NONE;
+	int ends[2], out, err, r;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	out = replace(1, ends[1]);
+	err = replace(2, ends[1]);
+	r = streams_open(&request, &terminal, &streams, &why);
+	replace(1, out);
+	replace(2, err);
+	assert_int_equal(r, 0);
+	assert_int_equal(streams.stdio[0], -EBADF);
+	assert_int_equal(streams.stdio[1], streams.stdio[2]);
+	assert_true(streams.items[STREAM_OUT].is_moved);
+	assert_int_equal(streams.items[STREAM_ERR].from, -EBADF);
+	streams_done(&streams);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* Without a terminal of its own the sandbox gets pipes, never ours. */
+static void a_terminal_is_relayed_by_pipes(void **state)
+{
+	const struct streams_request request = { .limit = UINT64_MAX, .has_no_terminal = true };
+	struct terminal ours, none = TERMINAL_NONE;
+	struct streams streams;
+	struct err why = ERR_NONE;
+	int before[3], r;
+	char text[20] = "";
+
+	(void)state;
+	open_terminal(&ours);
+	for (int fd = 0; fd < 3; fd++)
+		before[fd] = replace(fd, ours.slave);
+	r = streams_open(&request, &none, &streams, &why);
+	assert_int_equal(r, 0);
+	for (int fd = 0; fd < 3; fd++)
+		assert_true(streams.owned[fd] == (fd != 2) && !isatty(streams.stdio[fd]));
+	assert_true(streams.items[STREAM_OUT].is_inert && !streams.items[STREAM_OUT].is_moved);
+	/* What is typed goes in, and its end is the end there. */
+	assert_int_equal(write(ours.master, "line\n\004", 6), 6);
+	streams.keys_are_ours = true;
+	run(&streams);
+	assert_int_equal(read(streams.stdio[0], text, sizeof(text)), 5);
+	assert_string_equal(text, "line\n");
+	assert_int_equal(read(streams.stdio[0], text, sizeof(text)), 0);
+	streams_done(&streams);
+	for (int fd = 0; fd < 3; fd++)
+		replace(fd, before[fd]);
+	terminal_done(&ours);
+}
+
+/* A sandbox may send anything in the place of a master. */
+static void only_a_master_is_a_master(void **state)
+{
+	struct terminal t;
+	int ends[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	(void)state;
+	open_terminal(&t);
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_true(terminal_is_master(t.master));
+	assert_false(terminal_is_master(t.slave));
+	assert_false(terminal_is_master(ends[0]));
+	assert_false(terminal_is_master(null));
+	assert_false(terminal_is_master(-EBADF));
+	terminal_done(&t);
+	close(ends[0]);
+	close(ends[1]);
+	close(null);
+}
+
 /* What goes to a terminal is made harmless, and what was left open is closed at the end. */
 static void a_terminal_gets_harmless_output(void **state)
 {
@@ -376,6 +546,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pipe_is_relayed),
+		cmocka_unit_test(a_pipe_is_moved),
+		cmocka_unit_test(a_move_waits_for_room),
+		cmocka_unit_test(only_what_is_there_counts),
+		cmocka_unit_test(nothing_there_is_over_at_once),
+		cmocka_unit_test(one_pipe_for_two_names),
+		cmocka_unit_test(a_terminal_is_relayed_by_pipes),
+		cmocka_unit_test(only_a_master_is_a_master),
 		cmocka_unit_test(a_reader_that_never_reads),
 		cmocka_unit_test(a_reader_that_goes_away),
 		cmocka_unit_test(over_the_limit),

@@ -181,6 +181,68 @@ static void system_trees(void **state)
 	unmake();
 }
 
+/* Its root changes the system: folders of the host under a veil, files copied below an image's. */
+static void a_system_of_its_own(void **state)
+{
+	struct view_rule rules[] = {
+		{ .path = "/bin",
+		  .source = "/bin",
+		  .link = "usr/bin",
+		  .kind = VIEW_LINK,
+		  .access = ACCESS_OVERLAY,
+		  .is_shipped = true },
+		{ .path = "/etc/localtime",
+		  .source = "/etc/localtime",
+		  .link = "/usr/share/zoneinfo/UTC",
+		  .kind = VIEW_LINK,
+		  .access = ACCESS_OVERLAY,
+		  .is_shipped = true },
+		rule("/etc/profile", ACCESS_OVERLAY, VIEW_FILE),
+		rule("/etc/ssl/certs", ACCESS_OVERLAY, VIEW_DIRECTORY),
+		rule("/etc/ssl/openssl.cnf", ACCESS_OVERLAY, VIEW_FILE),
+		rule("/opt", ACCESS_READ, VIEW_DIRECTORY),
+		rule("/usr", ACCESS_OVERLAY, VIEW_DIRECTORY),
+	};
+	struct view_request request = request_of(rules, ARRAY_SIZE(rules));
+	struct err err = ERR_NONE;
+
+	(void)state;
+	rules[2].is_copied = rules[4].is_copied = true;
+	rules[3].is_veiled = rules[6].is_veiled = true;
+	request.owns_system = request.lives = true;
+	request.ids = 0x70000000;
+	assert_int_equal(make(&request, &err), 0);
+	IN_ORDER("make directory store:/upper0, mode 0755\n", "make directory store:/system, mode",
+		 "make directory base:/srv", "make link base:/bin to usr/bin",
+		 "make directory store:/system/etc, ",
+		 "make link store:/system/etc/localtime to /usr/share/zoneinfo/UTC",
+		 "copy /etc/profile to store:/system/etc/profile",
+		 "make directory store:/system/etc/ssl, ",
+		 "copy /etc/ssl/openssl.cnf to store:/system/etc/ssl/openssl.cnf",
+		 "make file base:/etc/hosts", "make file store:/system/etc/passwd",
+		 "overlay store:/base:system on /, changes in store:/upper0",
+		 "show what everybody may read of store:/lower1 at store:/veil1",
+		 "overlay store:/veil1 on /etc/ssl/certs, changes in store:/upper1",
+		 "make directory store:/upper2, mode 0755\n",
+		 "show what everybody may read of store:/lower2 at store:/veil2",
+		 "overlay store:/veil2 on /usr, changes in store:/upper2",
+		 "allow by Landlock /: write", "rights but to start processes as any user");
+	/* Neither sealed nor bound over: it could not be replaced. */
+	no_line("mounted below /etc");
+	no_line("bind store: /etc");
+	no_line("on /etc/profile");
+	unmake();
+
+	/* In a sandbox that is sealed nothing of this. */
+	request.owns_system = false;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
+		rules[i] = rule(rules[i].path, ACCESS_READ, VIEW_DIRECTORY);
+	assert_int_equal(make(&request, &err), 0);
+	no_line("store:/system");
+	no_line("everybody may read");
+	unmake();
+}
+
 /* The rules of the README, in one. */
 static void narrower_rules(void **state)
 {
@@ -289,6 +351,50 @@ static void a_sandbox_inside(void **state)
 	unmake();
 }
 
+/* Layers of two sandboxes: the newest on top, and every place as it was. */
+static void from_layers(void **state)
+{
+	struct image_tree older[] = { { (char[]){ "home" }, (char[]){ VIEW_HOME }, 0711 },
+				      { (char[]){ "overlay1" }, (char[]){ "/w" }, 0755 } },
+			  newer[] = { { (char[]){ "home" }, (char[]){ VIEW_HOME }, 0700 },
+				      { (char[]){ "vartmp" }, (char[]){ "/var/tmp" }, 01777 } };
+	struct image_layers from = {
+		.name = "tools",
+		.count = 2,
+		.items = { { .path = (char[]){ "/s/layers/a" }, .trees = older, .tree_count = 2 },
+			   { .path = (char[]){ "/s/layers/b" }, .trees = newer, .tree_count = 2 } }
+	};
+	const struct view_rule rules[] = { rule("/w", ACCESS_OVERLAY, VIEW_DIRECTORY) };
+	struct view_request request = request_of(rules, 1);
+	struct err err = ERR_NONE;
+
+	(void)state;
+	request.from = &from;
+	assert_int_equal(make(&request, &err), 0);
+	IN_ORDER("bind /s/layers/a on store:/l1, read-only",
+		 "bind /s/layers/b on store:/l2, read-only", "overlay store:/base on /,",
+		 "overlay store:/l2/home:l1/home on /home/user, changes in store:/home\n",
+		 "bind store: /tmp on /tmp",
+		 "overlay store:/l2/vartmp on /var/tmp, changes in store:/var-tmp\n",
+		 "overlay store:/l1/overlay1:lower1 on /w, changes in store:/upper1");
+	line("make directory store:/home, mode 0700, the user's");
+	line("make directory store:/work-home, mode 0700");
+	line("make directory store:/tmp, mode 1777");
+	no_line("bind store: /home on");
+	unmake();
+	/* What has no place is not silently left out. */
+	request.rule_count = 0;
+	assert_int_equal(make(&request, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "--overlay /w"));
+	plan_done(&plan);
+	/* What is mounted on stays on top of what another sandbox left. */
+	older[1] = (struct image_tree){ (char[]){ "root" }, (char[]){ "/" }, 0755 };
+	request.image = "/image";
+	assert_int_equal(make(&request, &err), 0);
+	line("overlay store:/base:l1/root:image on /,");
+	unmake();
+}
+
 static void bad_rules(void **state)
 {
 	const struct view_rule file = rule("/w/f", ACCESS_OVERLAY, VIEW_FILE);
@@ -375,6 +481,7 @@ int main(void)
 		cmocka_unit_test(an_image),     cmocka_unit_test(a_sandbox_inside),
 		cmocka_unit_test(bad_rules),    cmocka_unit_test(knocked_out),
 		cmocka_unit_test(of_its_own),   cmocka_unit_test(too_many),
+		cmocka_unit_test(from_layers),  cmocka_unit_test(a_system_of_its_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
