@@ -55,9 +55,9 @@ def test_the_command_has_a_terminal(terminal):
 
 
 def test_the_window_size_is_passed_and_followed(terminal):
-    code = ("import os, signal, time\nprint(os.get_terminal_size(), flush=True)\n"
-            "signal.signal(signal.SIGWINCH, lambda *a: (print('now', os.get_terminal_size(), flush=True), os._exit(0)))\n"
-            "print('ready', flush=True)\ntime.sleep(100)")
+    code = ("import os, signal\nprint(os.get_terminal_size(), flush=True)\n"
+            "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])\n"
+            "print('ready', flush=True)\nsignal.sigwait([signal.SIGWINCH])\nprint('now', os.get_terminal_size())")
     child = terminal.run("--", "python3", "-c", code, size=(33, 101))
     child.expect_exact(b"columns=101, lines=33")
     child.expect_exact(b"ready")

@@ -22,8 +22,11 @@ TERMINAL, KEPT, GROUP, FOLLOW = (FLAGS[name] for name in ("START_TERMINAL", "STA
 # Not a shell: one that stops while it starts a program (vfork) does so only when that runs.
 CONTINUED = """
 import os, signal
-signal.signal(signal.SIGCONT, lambda *_: os.write(1, b"continued"))
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCONT])
 os.write(1, b"ready")
+for _ in range(3):
+    signal.sigwait([signal.SIGCONT])
+    os.write(1, b"continued")
 os.write(1, b"got " + os.read(0, 100))
 """
 
