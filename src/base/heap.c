@@ -76,7 +76,7 @@ static struct block *cut_block(unsigned int class, size_t room)
 	struct block *block;
 
 	if ((size_t)(arena_end - arena) < all) {
-		size_t size = arena ? ARENA_NEXT : ARENA_FIRST;
+		size_t size = arena || all > ARENA_FIRST ? ARENA_NEXT : ARENA_FIRST;
 		char *more = map(size, arena ? 0 : MAP_POPULATE);
 
 		if (!more)

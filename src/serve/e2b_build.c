@@ -191,40 +191,56 @@ void build_uuid(const char *words, char ret_id[static BUILD_ID_SIZE])
 
 /* --- a new one --- */
 
-/* The name without "tenant/", and all tags. */
+/* What the client calls it, without "tenant/" before it. */
+static int read_word(const struct request *q, const char **ret_word, struct err *err)
+{
+	const size_t most = (size_t)3 * TEMPLATE_NAME_MAX, own = strlen(q->tenant_name);
+	const char *name = NULL, *alias = NULL;
+	int r = wish_text(q->body, "name", most, &name, err);
+
+	r = r < 0 ? r : wish_text(q->body, "alias", most, &alias, err);
+	if (r < 0)
+		return r;
+	name = name ? name : alias;
+	if (!name)
+		return err_set(err, -EINVAL, "\"name\" is missing");
+	if (strncmp(name, q->tenant_name, own) == 0 && name[own] == '/')
+		name += own + 1;
+	*ret_word = name;
+	return 0;
+}
+
+static int add_tag(const struct node *value, struct node *tags, struct err *err)
+{
+	char name[TEMPLATE_NAME_MAX + 1], tag[TEMPLATE_NAME_MAX + 1];
+	int r;
+
+	if (value->kind != NODE_STRING)
+		return err_set(err, -EINVAL, "a tag is no text");
+	r = template_read_name(value->text, name, tag, err);
+	if (r == 0 && strchr(value->text, ':'))
+		r = err_set(err, -EINVAL, "\"%.40s\" is no tag", value->text);
+	return r < 0 ? r : node_add(tags, node_string(value->text));
+}
+
+/* The name, and all tags: one that stands behind it, and those of the list; never none. */
 static int read_names(const struct request *q, char *name, struct node *tags, struct err *err)
 {
-	const char *text = NULL, *alias = NULL;
-	char tag[TEMPLATE_NAME_MAX + 1], other[TEMPLATE_NAME_MAX + 1];
-	size_t own = strlen(q->tenant_name);
+	const char *word = "";
+	char tag[TEMPLATE_NAME_MAX + 1];
 	const struct node *more = NULL;
-	int r = wish_text(q->body, "name", (size_t)3 * TEMPLATE_NAME_MAX, &text, err);
+	int r = read_word(q, &word, err);
 
-	r = r < 0 ? r : wish_text(q->body, "alias", (size_t)3 * TEMPLATE_NAME_MAX, &alias, err);
 	r = r < 0 ? r : wish_list(q->body, "tags", &more, err);
-	text = text ? text : alias;
-	if (r == 0 && !text)
-		r = err_set(err, -EINVAL, "\"name\" is missing");
-	if (r < 0 || !text)
-		return r;
-	if (strncmp(text, q->tenant_name, own) == 0 && text[own] == '/')
-		text += own + 1;
-	r = template_read_name(text, name, tag, err);
-	if (r == 0 && (strchr(text, ':') || !more || more->count == 0))
-		r = node_add(tags, node_string(tag));
-	if (r == 0 && more && more->count > TAGS_MAX)
-		r = err_set(err, -EINVAL, "more than %d tags", TAGS_MAX);
-	for (size_t i = 0; more && i < more->count && r == 0; i++) {
-		const struct node *value = more->entries[i].value;
-
-		r = value->kind == NODE_STRING ? template_read_name(value->text, other, tag, err)
-					       : err_set(err, -EINVAL, "a tag is no text");
-		if (r == 0 && strchr(value->text, ':'))
-			r = err_set(err, -EINVAL, "\"%.40s\" is no tag", value->text);
-		r = r < 0 ? r : node_add(tags, node_string(value->text));
-	}
+	r = r < 0 ? r : template_read_name(word, name, tag, err);
 	if (r == 0 && str_equal(name, MAKE_BASE))
 		r = err_set(err, -EINVAL, "\"" MAKE_BASE "\" is always there, and stays as it is");
+	if (r == 0 && more && more->count > TAGS_MAX)
+		r = err_set(err, -EINVAL, "more than %d tags", TAGS_MAX);
+	if (r == 0 && (strchr(word, ':') || !more || more->count == 0))
+		r = node_add(tags, node_string(tag));
+	for (size_t i = 0; more && i < more->count && r == 0; i++)
+		r = add_tag(more->entries[i].value, tags, err);
 	return r;
 }
 
