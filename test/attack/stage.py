@@ -538,11 +538,10 @@ class Stage:
                 "text": err.decode(errors="replace")[-600:], "out": len(out)}
 
     def left(self, scene, request):
-        """Who is still there. Children of a control, and the keeper, get a moment to end."""
-        for _ in range(100):
-            left = scene.others()
-            if not left or (request["mode"] != "control" and not all("brig" in name for name in left)):
-                break
+        """Who is still there. Children of a control get a moment to end, brig's own processes what a slow machine needs."""
+        is_control = request["mode"] == "control"
+        end = time.monotonic() + (0.2 if is_control else TIMEOUT)
+        while (left := scene.others()) and (is_control or all("brig" in name for name in left)) and time.monotonic() < end:
             time.sleep(0.002)
         return left
 
