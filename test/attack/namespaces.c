@@ -232,7 +232,7 @@ static void find_in(const char *path, const char *word)
 
 ATTACK(user_names, HOST_LEAK, "learn the names of the host's users")
 {
-	find_in("/etc/passwd", "brigtest:");
+	find_in("/etc/passwd", "brigattack:");
 }
 
 ATTACK(mount_names, HOST_LEAK, "learn what is mounted on the host")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BUILD = Path(os.environ.get("BRIG_BUILD", HERE.parents[1] / "build-test")).resolve()
-TEST_USER = "brigtest"
+TEST_USER = "brigattack"  # not that of test/e2e, which may run at the same time
 NAMESPACES = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]
 
 score = {"walls": {}, "absent": {}, "limits": {}}

@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test" / "e2e"))
 import harness  # noqa: E402
 
-USER = "brigtest"
+# Not that of test/e2e, which may run at the same time.
+USER = "brigserve"
 
 
 def pytest_generate_tests(metafunc):
