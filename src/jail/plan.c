@@ -24,7 +24,7 @@ static const struct {
 } kinds[OP_COUNT] = {
 	[OP_STEP] = { "step", NULL },
 	[OP_NAMESPACES] = { "namespaces", "make namespaces:" },
-	[OP_CGROUP] = { "cgroup", "put the keeper into the sandbox's cgroup" },
+	[OP_CGROUP] = { "cgroup", "begin the keeper in the sandbox's cgroup" },
 	[OP_IDS] = { "ids", "map ids:" },
 	[OP_MASTER] = { "master", "become root of these ids" },
 	[OP_OWN_CGROUPS] = { "own-cgroups", "make a cgroup namespace" },

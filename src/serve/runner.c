@@ -225,23 +225,10 @@ static int run_start(struct run *run)
 	r = r < 0 ? r : stream_open(&run->streams[ERR], &err);
 	r = r < 0 ? r
 		  : spawn(run->fleet, run->words.items, (int[]){ -EBADF, out, err }, 3, &run->pid);
-	if (r < 0)
-		return r;
-	/* Nobody has waited for it, so the number is still its own. */
-	run->pidfd = sys_pidfd_open(run->pid);
-	r = run->pidfd < 0
-		    ? run->pidfd
-		    : loop_watch(run->fleet->loop, run->pidfd, EPOLLIN, run_ended, run, &run->end);
-	if (r < 0) {
-		/* What cannot be waited for must not be there. */
-		kill(run->pid, SIGKILL);
-		(void)!waitpid(run->pid, NULL, 0);
-		return r;
-	}
-	run->next = run->fleet->runs.first;
-	run->fleet->runs.first = run;
-	run->fleet->runs.running++;
-	return 0;
+	r = r < 0 ? r : run_watch(run);
+	if (r == 0)
+		run->fleet->runs.running++;
+	return r;
 }
 
 static void tell_failure(struct run *run, int code)

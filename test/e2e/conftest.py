@@ -13,7 +13,6 @@ folder, no cgroup, no sanitizer report.
 
 import json
 import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -70,24 +69,8 @@ def version(exe):
 @pytest.fixture(scope="session")
 def accounts():
     """Who the tests can be. The ordinary user is made once and removed by whoever made it."""
-    if os.geteuid() != 0:
-        me = pwd.getpwuid(os.geteuid())
-        yield {"user": harness.Who(me.pw_name, me.pw_uid, me.pw_gid, False)}
-        return
-    made = False
-    try:
-        pwd.getpwnam(USER)
-    except KeyError:
-        subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", f"/home/{USER}",
-                        "--shell", "/bin/sh", USER], check=True)
-        made = True
-    user = pwd.getpwnam(USER)
-    yield {
-        "root": harness.Who("root", 0, 0, False),
-        "user": harness.Who(USER, user.pw_uid, user.pw_gid, True),
-    }
-    if made:
-        subprocess.run(["userdel", USER], check=False, stderr=subprocess.DEVNULL)
+    with harness.accounts(USER) as found:
+        yield found
 
 
 @pytest.fixture

@@ -4,8 +4,10 @@ Nothing here trusts what a sandbox prints: processes are found in /proc by a mar
 cgroups are looked up on the host.
 """
 
+import contextlib
 import json
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -51,6 +53,26 @@ class Who:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         path.chmod(mode)
         return self.own(path)
+
+
+@contextlib.contextmanager
+def accounts(name):
+    """Who the tests can be. The ordinary user of that name is made once and removed by whoever made it."""
+    if os.geteuid() != 0:
+        me = pwd.getpwuid(os.geteuid())
+        yield {"user": Who(me.pw_name, me.pw_uid, me.pw_gid, False)}
+        return
+    made = False
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        subprocess.run(["useradd", "--system", "--user-group", "--no-create-home", "--home-dir", f"/home/{name}",
+                        "--shell", "/bin/sh", name], check=True)
+        made = True
+    user = pwd.getpwnam(name)
+    yield {"root": Who("root", 0, 0, False), "user": Who(name, user.pw_uid, user.pw_gid, True)}
+    if made:
+        subprocess.run(["userdel", name], check=False, stderr=subprocess.DEVNULL)
 
 
 @dataclass

@@ -142,7 +142,7 @@ static void as_root_with_limits(void **state)
 	request.has_cgroup = true;
 	request.disk = 64 * MIB;
 	assert_int_equal(make(&request, &err), 0);
-	IN_ORDER("warden: make namespaces", "warden: put the keeper into the sandbox's cgroup",
+	IN_ORDER("warden: make namespaces", "warden: begin the keeper in the sandbox's cgroup",
 		 "warden: map ids: user 0 1879048192 65536, group 0 1879048192 65536",
 		 "keeper: make a time namespace", "keeper: become root of these ids",
 		 "keeper: make the store, a tmpfs of 64M", "first process: become user 1000",
