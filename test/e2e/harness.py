@@ -8,7 +8,9 @@ import contextlib
 import json
 import os
 import pwd
+import random
 import signal
+import socket
 import subprocess
 import time
 from dataclasses import dataclass
@@ -347,12 +349,12 @@ def keeper_of(pid):
 
 
 def cgroups():
-    """Those of sandboxes; without what is made below the cgroups of other sessions on this machine."""
+    """Those of sandboxes, not of slices; without what is made below the cgroups of other sessions on this machine."""
     own = [line.split(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines()]
     found = set()
     for folder, names, _ in os.walk("/sys/fs/cgroup"):
         if any(folder.endswith(path) for path in own) or folder.count("/") <= 4:
-            found |= {os.path.join(folder, name) for name in names if name.startswith("brig-")}
+            found |= {os.path.join(folder, name) for name in names if name.startswith("brig-") and not name.startswith("brig-slice-")}
     return found
 
 
@@ -387,6 +389,16 @@ def with_room(run, is_up):
         if is_up(done):
             break
     return done
+
+
+def free_port(address="127.0.0.1"):
+    """Below those that the kernel gives to whoever asks for any."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as s:
+        for port in random.sample(range(20000, 32000), 50):
+            with contextlib.suppress(OSError):
+                s.bind((address, port))
+                return port
+    raise AssertionError("no port is free")
 
 
 def in_time(run, is_in_time):

@@ -199,7 +199,7 @@ def test_processes_in_the_background_are_not_waited_for(box, mark):
 
 
 def test_one_that_writes_for_ever_in_the_background_is_not_waited_for(box):
-    done = box.exec("sh", "-c", "yes & sleep 0.2; exit 4")
+    done = box.exec("sh", "-c", "echo y; echo y; yes & sleep 0.2; exit 4")
     assert done.code == 4 and done.out.startswith(b"y\ny\n")
 
 
@@ -548,7 +548,9 @@ def test_ctrl_c_without_a_terminal_inside(terminal, box):
 @pytest.mark.parametrize("options", ["-it", "-i", ""])
 def test_ctrl_z_stops_and_fg_continues(terminal, box, options):
     child = terminal.shell()
-    child.send(f"{terminal.brig.exe} exec {options} {box.id} sh -c 'echo ready; sleep 1; read x; echo got $x'\r".encode())
+    # Not a sleep: it may be over, and a shell that is stopped while it starts a program is so only when that runs.
+    wait = "read x" if options else "until [ -e ~/go ]; do :; done"
+    child.send(f"{terminal.brig.exe} exec {options} {box.id} sh -c 'echo ready; {wait}; echo got $x'\r".encode())
     child.expect_exact(b"ready\r\n")
     child.send(b"\x1a")
     child.expect_exact(b"Stopped")
@@ -559,6 +561,8 @@ def test_ctrl_z_stops_and_fg_continues(terminal, box, options):
     child.expect_exact(b" exec ")
     if options:
         child.send(b"word\r")
+    else:
+        assert box.exec("sh", "-c", "touch ~/go").code == 0
     child.expect_exact(b"got word" if options else b"got ")
     child.expect_exact(b"$ ")
     child.send(b"exit\r")
@@ -568,15 +572,17 @@ def test_ctrl_z_stops_and_fg_continues(terminal, box, options):
 def test_a_shell_with_jobs(terminal, box):
     child = at_terminal(terminal, box, "-it", "-e", "PS1=in> ", ["bash", "--norc", "--noprofile", "-i"])
     child.expect_exact(b"in> ")
-    child.send(b"sleep 500\r")
-    child.expect_exact(b"sleep 500")
+    child.send(b"sh -c 'echo up; read x; echo on; exec sleep 500'\r")
+    child.expect_exact(b"\nup\r\n")
     child.send(b"\x1a")
     child.expect_exact(b"Stopped")
     child.expect_exact(b"in> ")
     child.send(b"jobs\r")
-    child.expect(rb"\[1\]\+ +Stopped +sleep 500")
+    child.expect(rb"\[1\]\+ +Stopped +sh -c .*sleep 500'\r\n")
     child.send(b"fg\r")
-    child.expect_exact(b"sleep 500\r\n")
+    child.expect_exact(b"sleep 500'\r\n")
+    child.send(b"x\r")
+    child.expect_exact(b"\non\r\n")
     child.send(b"\x03")
     child.expect_exact(b"in> ")
     child.send(b"exit 9\r")
@@ -769,9 +775,8 @@ def test_a_terminal_that_is_made_to_block_does_not_hold_the_client(brig, termina
                     os.write(child.child_fd, b"x" * 4000)
                 time.sleep(0.05)
             os.set_blocking(child.child_fd, True)
-            for _ in range(2):
-                os.kill(child.pid, signal.SIGTERM)
-                time.sleep(0.1)
+            # A second one ends it at once; two that come together are one.
+            harness.wait_until(lambda: not child.isalive() or os.kill(child.pid, signal.SIGTERM), "the client to end")
             assert end(child)[0] == 128 + signal.SIGTERM
     finally:
         os.close(master)

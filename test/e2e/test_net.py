@@ -303,7 +303,7 @@ print("all")
 def test_as_many_connections_at_once_as_there_are_threads(net, mark):
     """All of them are on their way before the first is made: the warden is stopped until every thread waits in connect()."""
     code = """
-import socket, threading, time
+import os, socket, threading, time
 target, done = (socket.gethostbyname("good.test"), 80), []
 def get():
     with socket.socket() as s:
@@ -313,7 +313,7 @@ def get():
         done.append(b"200 OK" in s.recv(100))
 threads = [threading.Thread(target=get) for _ in range(100)]
 print("ready", flush=True)
-time.sleep(0.5)
+while not os.path.exists("go"): time.sleep(0.01)
 for t in threads: t.start()
 for t in threads: t.join()
 print(done.count(True))"""
@@ -326,6 +326,8 @@ print(done.count(True))"""
         return sum((task / "syscall").read_text().startswith("42 ") for task in tasks)
 
     try:
+        harness.wait_until(lambda: harness.state(process.pid) == "T", "brig to stop")
+        net.brig.who.write(net.brig.work / "go")
         harness.wait_until(lambda: connecting() == 100, lambda: f"{connecting()} threads of 100 to connect")
     finally:
         process.send_signal(signal.SIGCONT)

@@ -120,7 +120,7 @@ def test_a_name_that_was_only_said(net, to, says, goes_on):
                 with pytest.raises(subprocess.TimeoutExpired):
                     process.wait(1)
             else:
-                assert process.wait(20) == 1
+                assert process.wait(harness.HANG) == 1
         finally:
             process.kill()
     harness.wait_until(lambda: len(events(box, "cut")) == (not goes_on), lambda: "the record does not say so")

@@ -54,12 +54,6 @@ while True:
 """
 
 
-def free_port(address="127.0.0.1"):
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as s:
-        s.bind((address, 0))
-        return s.getsockname()[1]
-
-
 def is_free(port, address="127.0.0.1"):
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -130,7 +124,7 @@ def ask(port, word, body=b"", address="127.0.0.1"):
 
 
 def test_a_server_inside_is_reached_at_loopback_and_nowhere_else(brig):
-    port = free_port()
+    port = harness.free_port()
     brig.who.write(brig.work / "hello.txt", "from inside\n")
     with running(brig, "--publish", port, "--", "python3", "-u", "-m", "http.server", port, ready=False):
         harness.wait_until(lambda: subprocess.run(["curl", "-sf", "-m", "5", f"http://127.0.0.1:{port}/hello.txt"],
@@ -142,7 +136,7 @@ def test_a_server_inside_is_reached_at_loopback_and_nowhere_else(brig):
 
 @pytest.mark.tier("container")
 def test_a_port_below_1024_inside(brig):
-    port = free_port()
+    port = harness.free_port()
     brig.who.write(brig.work / "hello.txt", "from inside\n")
     with running(brig, "--publish", f"{port}:80", "--", "python3", "-u", "-m", "http.server", "80", ready=False):
         harness.wait_until(lambda: subprocess.run(["curl", "-sf", "-m", "5", f"http://127.0.0.1:{port}/hello.txt"],
@@ -151,7 +145,7 @@ def test_a_port_below_1024_inside(brig):
 
 def test_many_at_once(brig):
     """More than the stock of sockets, all open at the same time."""
-    port, count = free_port(), 60
+    port, count = harness.free_port(), 60
     with server(brig, port):
         clients = [connect(port) for _ in range(count)]
         for i, s in enumerate(clients):
@@ -163,13 +157,13 @@ def test_many_at_once(brig):
 
 
 def test_the_end_of_one_direction_is_passed_on(brig):
-    port = free_port()
+    port = harness.free_port()
     with server(brig, port):
         assert ask(port, b"hash", b"half").decode() == hashlib.sha256(b"half").hexdigest()
 
 
 def test_much_in_both_directions(brig):
-    port = free_port()
+    port = harness.free_port()
     data = os.urandom(1 << 20) * (BIG >> 20)
     with server(brig, port):
         assert ask(port, b"hash", data).decode() == hashlib.sha256(data).hexdigest()
@@ -180,13 +174,13 @@ def test_much_in_both_directions(brig):
             reader.start()
             s.sendall(b"echo\n" + data)
             s.shutdown(socket.SHUT_WR)
-            reader.join(30)
+            reader.join(harness.HANG)
             assert got and got[0] == data
 
 
 def test_a_server_that_is_not_there_yet(brig):
     """Whoever comes too soon is told at once, and later ones are served."""
-    port = free_port()
+    port = harness.free_port()
     code = "import sys; print('ready', flush=True); sys.stdin.readline()\n" + SERVER
     with running(brig, "--publish", port, "--", "python3", "-c", code, "0.0.0.0", port,
                  stdin=subprocess.PIPE) as process:
@@ -197,7 +191,7 @@ def test_a_server_that_is_not_there_yet(brig):
                     s.sendall(b"echo\nx")
                     if s.recv(1) == b"":
                         raise ConnectionResetError
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 20
         process.stdin.write(b"\n")
         process.stdin.flush()
         assert process.stdout.readline() == b"ready\n"
@@ -205,18 +199,18 @@ def test_a_server_that_is_not_there_yet(brig):
 
 
 def test_without_a_record(brig):
-    port = free_port()
+    port = harness.free_port()
     with server(brig, port, "--record", "off"):
         assert ask(port, b"echo", b"silent") == b"silent"
 
 
 def test_at_a_terminal(brig):
-    port = free_port()
+    port = harness.free_port()
     master, slave = pty.openpty()
     try:
         with running(brig, "--publish", port, "--", "python3", "-c", SERVER, "0.0.0.0", port, ready=False,
                      stdin=slave, stdout=slave, stderr=subprocess.PIPE, start_new_session=True):
-            assert select.select([master], [], [], 20)[0] and b"ready" in os.read(master, 100)
+            assert select.select([master], [], [], harness.HANG)[0] and b"ready" in os.read(master, 100)
             assert ask(port, b"echo", b"typed") == b"typed"
     finally:
         os.close(master)
@@ -224,7 +218,7 @@ def test_at_a_terminal(brig):
 
 
 def test_the_result_says_which_ports(brig):
-    port = free_port()
+    port = harness.free_port()
     result = brig.json("--publish", port, "--", "true")
     assert result["published"] == [{"address": "127.0.0.1", "port": port, "inside": port}]
     assert brig.json("--", "true")["published"] == []
@@ -257,7 +251,7 @@ def has_ipv6():
 @pytest.mark.skipif(not has_ipv6(), reason="needs IPv6 on the host's loopback")
 @pytest.mark.tier("container")
 def test_ipv6_on_both_sides(brig):
-    port = free_port("::1")
+    port = harness.free_port("::1")
     with running(brig, "--publish", f"[::1]:{port}:8080", "--", "python3", "-c", SERVER, "::1", "8080"):
         assert ask(port, b"echo", b"six", "::1") == b"six"
         assert listeners(port) == {"00000000000000000000000001000000"}
@@ -266,7 +260,7 @@ def test_ipv6_on_both_sides(brig):
 @pytest.mark.skipif(not has_ipv6(), reason="needs IPv6 on the host's loopback")
 @pytest.mark.tier("process")
 def test_ipv6_at_loopback(brig):
-    port = free_port("::1")
+    port = harness.free_port("::1")
     with running(brig, "--publish", f"[::1]:{port}", "--", "python3", "-c", SERVER, "::", port):
         assert ask(port, b"echo", b"six", "::1") == b"six"
         assert listeners(port) == {"00000000000000000000000001000000"}
@@ -274,7 +268,7 @@ def test_ipv6_at_loopback(brig):
 
 @pytest.mark.tier("container")
 def test_another_address_only_where_it_is_written(brig):
-    port = free_port()
+    port = harness.free_port()
     with running(brig, "--publish", f"0.0.0.0:{port}:8080", "--", "python3", "-c", SERVER, "127.0.0.1", "8080"):
         assert listeners(port) == {"00000000"}
         assert ask(port, b"echo", b"wide", "127.0.0.2") == b"wide"
@@ -285,7 +279,7 @@ def test_another_address_only_where_it_is_written(brig):
 @pytest.mark.tier("container")
 @pytest.mark.parametrize("options", [["--allow-net", "good.test:443"], ["--allow", "nested"]])
 def test_with_a_gate_and_without_a_listener(brig, options):
-    port = free_port()
+    port = harness.free_port()
     with server(brig, port, *options, inside=8080):
         assert ask(port, b"echo", b"both") == b"both"
 
@@ -293,7 +287,7 @@ def test_with_a_gate_and_without_a_listener(brig, options):
 @pytest.mark.tier("container")
 def test_the_last_words_of_a_server_arrive(brig):
     """It sends, closes and is gone, and with it the sandbox; what was sent is still on its way."""
-    port = free_port()
+    port = harness.free_port()
     for _ in range(2):
         with server(brig, port) as process:
             with connect(port) as s:
@@ -321,14 +315,14 @@ def test_a_second_port_that_cannot_be_had_gives_the_first_one_back(brig):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         s.listen(1)
-        first = free_port()
+        first = harness.free_port()
         brig.refused("run", "--publish", first, "--publish", s.getsockname()[1], "--", "true")
     assert is_free(first)
 
 
 @pytest.mark.tier("container")
 def test_one_port_of_the_host_twice(brig):
-    port = free_port()
+    port = harness.free_port()
     assert "the same port" in brig.refused("run", "--publish", f"{port}:80", "--publish", f"127.0.0.1:{port}:81", "--", "true")
 
 
@@ -357,7 +351,7 @@ def test_what_the_process_tier_cannot_publish_is_refused_in_words(brig, port):
 
 
 def test_a_project_can_only_take_ports_away(brig):
-    one, two = free_port(), free_port()
+    one, two = harness.free_port(), harness.free_port()
     words = ["--publish", one, "--publish", two, "--", "true"]
     brig.who.write(brig.work / ".brig.yaml", f"version: 1\nextends: [base]\nnet: {{ publish: ['0.0.0.0:{one}:{one}', '12345'] }}\n")
     assert brig.json(*words)["published"] == [{"address": "127.0.0.1", "port": one, "inside": one}]
@@ -367,7 +361,7 @@ def test_a_project_can_only_take_ports_away(brig):
 
 
 def test_the_port_is_free_when_the_sandbox_has_ended(brig):
-    port = free_port()
+    port = harness.free_port()
     with server(brig, port):
         assert ask(port, b"echo", b"x") == b"x"
         assert not is_free(port)
@@ -375,7 +369,7 @@ def test_the_port_is_free_when_the_sandbox_has_ended(brig):
 
 
 def test_a_killed_brig_leaves_the_port(brig):
-    port = free_port()
+    port = harness.free_port()
     with server(brig, port) as process:
         with connect(port) as s:
             s.sendall(b"echo\nx")
@@ -384,7 +378,7 @@ def test_a_killed_brig_leaves_the_port(brig):
             with contextlib.suppress(ConnectionResetError):
                 assert s.recv(1) == b""
         process.wait()
-        harness.wait_until(lambda: is_free(port), "the port is still taken", 5)
+        harness.wait_until(lambda: is_free(port), "the port is still taken")
 
 
 # the record
@@ -392,7 +386,7 @@ def test_a_killed_brig_leaves_the_port(brig):
 
 @pytest.mark.tier("container")
 def test_every_client_is_an_event(brig):
-    port = free_port()
+    port = harness.free_port()
     with server(brig, port, inside=8080):
         with connect(port) as s:
             own = "%s:%d" % s.getsockname()
@@ -434,7 +428,7 @@ for address in sys.argv[2:]:
 def test_the_port_of_the_host_is_no_way_out(brig):
     """The sandbox asks for the published port of the host by every address, as another host would; none leads to it, and
     the host's socket is in no table of the sandbox's."""
-    port = free_port()
+    port = harness.free_port()
     host = subprocess.run(["hostname", "-I"], capture_output=True, check=False, text=True).stdout.split()
     done = brig.json("--publish", f"0.0.0.0:{port}:8080", "--allow-net", "good.test:443", "--", "python3", "-c", INSIDE_OUT, port,
                      "127.0.0.1", "127.0.0.2", "0.0.0.0", "192.0.2.1", "::1", *host)
@@ -448,7 +442,7 @@ def test_the_port_of_the_host_is_no_way_out(brig):
 @pytest.mark.tier("container")
 def test_what_comes_in_never_reaches_the_hosts_loopback(brig):
     """A listener of the host at the very port: inside nobody listens, and so nobody is reached."""
-    port = free_port()
+    port = harness.free_port()
     with socket.socket() as canary:
         canary.bind(("127.0.0.1", 0))
         canary.listen(8)
@@ -495,7 +489,7 @@ sys.stdin.readline()
 @pytest.mark.tier("process")
 def test_a_program_listens_at_its_port_and_nowhere_else(brig):
     """The judge is the host's own table of listeners."""
-    port = free_port()
+    port = harness.free_port()
     before = all_listeners()
     with running(brig, "--publish", port, "--", "python3", "-u", "-c", LISTENERS, port, ready=False, stdin=subprocess.PIPE) as process:
         said = dict(process.stdout.readline().decode().strip().split(" ", 1) for _ in range(8))
@@ -523,7 +517,7 @@ def swap():
 threading.Thread(target=swap, daemon=True).start()
 rounds = refused = 0
 libc = __import__("ctypes").CDLL(None, use_errno=True)
-while time.monotonic() < end:
+while rounds < 200 or time.monotonic() < end:
     rounds += 1
     if libc.listen(fd, 1) < 0:
         refused += 1
@@ -535,7 +529,7 @@ sys.stdin.readline()
 @pytest.mark.tier("process")
 def test_a_socket_that_is_swapped_does_not_listen(brig):
     """One thread puts another socket behind the number while listen() is judged."""
-    port = free_port()
+    port = harness.free_port()
     stop, seen = threading.Event(), set()
     with running(brig, "--publish", port, "--", "python3", "-u", "-c", RACE, port, ready=False, stdin=subprocess.PIPE) as process:
         def look():

@@ -358,7 +358,7 @@ def test_names_in_odd_places_of_memory(brig, closed):
 
 def test_a_page_that_comes_and_goes(brig, closed):
     """Nothing is made whose name could not be read."""
-    assert brig.run("--allow-write", closed.parent, "--", closed, "toggle", closed.parent / "made", "4000", timeout=60).code == 0
+    assert brig.run("--allow-write", closed.parent, "--", closed, "toggle", closed.parent / "made", "4000", timeout=harness.HANG).code == 0
     seen = events(brig)
     assert not [e for e in seen if e.get("dropped")]
     made = {str(p) for p in closed.parent.glob("made*")}
@@ -414,7 +414,7 @@ for start in ("link", 9, int(sys.argv[1])):
     try:
         options = {"link": {}, "standard input": {"stdin": folder}, "another descriptor": {"pass_fds": [folder]}}[how]
         process = brig.start("run", "--allow-write", brig.work, "--", "sh", "-c", 'exec 9<&0 </dev/null; exec python3 -c "$@"', "-", code, str(folder), **options)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=harness.HANG)
     finally:
         os.close(folder)
     assert out == b"" and process.returncode == (125 if how == "standard input" else 0), (process.returncode, out, err)
