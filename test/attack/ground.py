@@ -45,7 +45,7 @@ class Ground:
         return subprocess.Popen([BRIG, "run", "--isolation", self.tier, *map(str, arguments)], env=environment,
                                 preexec_fn=self.prepare, stdin=subprocess.DEVNULL, **keywords)
 
-    def run(self, *arguments, timeout=30, **keywords):
+    def run(self, *arguments, timeout=120, **keywords):
         with self.start(*arguments, **keywords) as process:
             try:
                 out, err = process.communicate(timeout=timeout)

@@ -20,7 +20,7 @@ static const char *of_keeper(const char *name)
 /* It may still have another id than ours in the first moment. */
 static pid_t settled_keeper(void)
 {
-	usleep(30000);
+	usleep(500000);
 	return getppid();
 }
 

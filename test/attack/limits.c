@@ -68,7 +68,7 @@ ATTACK(memory_bomb, HOST_DOS, "use more memory than granted")
 	for (long at = 0; at < BYTES; at += 4096)
 		data[at] = 1;
 	/* A watch from outside looks every so often. */
-	usleep(300000);
+	usleep(2000000);
 }
 
 ATTACK(shared_memory_bomb, HOST_DOS, "use more shared memory than granted (memfd)")
@@ -82,7 +82,7 @@ ATTACK(shared_memory_bomb, HOST_DOS, "use more shared memory than granted (memfd
 	expect_denied(data == MAP_FAILED ? -1 : 0, LIMIT_WALL);
 	for (long at = 0; at < BYTES; at += 4096)
 		data[at] = 1;
-	usleep(300000);
+	usleep(2000000);
 }
 
 ATTACK(memory_without_mapping, HOST_DOS, "use more memory than granted in a memfd, not mapped")
@@ -93,7 +93,7 @@ ATTACK(memory_without_mapping, HOST_DOS, "use more memory than granted in a memf
 	need(fd, "memfd_create");
 	for (long at = 0; at < BYTES; at += (long)sizeof(block))
 		expect_denied(raw(SYS_write, fd, block, sizeof(block)), LIMIT_WALL);
-	usleep(300000);
+	usleep(2000000);
 }
 
 ATTACK(file_bomb, HOST_DOS, "write a larger file than granted")

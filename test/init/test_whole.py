@@ -325,8 +325,8 @@ def test_label_and_time_of_the_end(init):
 def test_deadline(init, flags):
     """Its whole group is killed, whoever is still there; one that is far away is none."""
     begin = time.monotonic()
-    started = init.start("sh", "-c", "sleep 1000 & echo $!; sleep 1000; echo not so", FLAGS=flags, LEFT=300)
-    later = init.start("sleep", "1000", FLAGS=KEPT, LEFT=1000)
+    started = init.start("sh", "-c", "sleep 1000 & echo $!; sleep 1000; echo not so", FLAGS=flags, LEFT=2000)
+    later = init.start("sleep", "1000", FLAGS=KEPT, LEFT=3000)
     init.start("sleep", "1000", FLAGS=KEPT, LEFT=2**64 - 1)
     init.start("true", FLAGS=KEPT, LEFT=1)
     init.send("CANCEL", call=later.call)

@@ -51,11 +51,16 @@ def exe():
         shutil.copy(place, root / name)
         (root / name).chmod(0o755)
     yield root / "brig"
-    left = [pid for pid in harness.pids() if harness.link(pid, "exe").startswith(str(root))]
-    for pid in left:
-        harness.kill(pid)
-    shutil.rmtree(root, ignore_errors=True)
-    assert not left, f"brig still runs after the last test: {left}"
+
+    def left():
+        return [pid for pid in harness.pids() if harness.link(pid, "exe").startswith(str(root))]
+
+    try:
+        harness.wait_until(lambda: not left(), lambda: f"brig still runs after the last test: {left()}")
+    finally:
+        for pid in left():
+            harness.kill(pid)
+        shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import threading
 import time
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-counts = {"sent": 0, "left": 0}
+counts = {"sent": 0, "left": 0, "waiting": 0}
 
 
 class Peer:
@@ -126,6 +126,7 @@ def deaf(peer, words, fields):
 
 def wait(peer, words, fields):
     """Until the client has left."""
+    counts["waiting"] += 1
     try:
         peer.more()
     except (EOFError, OSError):

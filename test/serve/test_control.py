@@ -635,7 +635,7 @@ def test_metrics(daemon, made):
                            "head -c 8000000 /dev/zero > ~/big; echo; while :; do :; done"], stdout=subprocess.PIPE,
                           env=daemon.environment()) as busy:
         busy.stdout.readline()
-        used = wait_for(lambda: next((m for m in daemon.ask("GET", path).json if m["cpuUsedPct"] > 20), None), "work")
+        used = wait_for(lambda: next((m for m in daemon.ask("GET", path).json if m["cpuUsedPct"] > 20 and m["diskUsed"] >= 8000000), None), "work")
         busy.kill()
     assert set(used) == METRIC and used["diskUsed"] >= 8000000 and used["memUsed"] > 0
     assert used["cpuUsedPct"] <= 110 and used["memTotal"] >= used["memUsed"] and used["diskTotal"] >= used["diskUsed"]
@@ -669,8 +669,13 @@ def test_logs(daemon, made):
     assert all(set(e) == {"timestamp", "level", "message", "fields"} for e in found)
     assert all(isinstance(value, str) for e in found for value in e["fields"].values())
     assert {e["level"] for e in found} <= {"info", "warn", "error"}
-    everything = wait_for(lambda: [e for e in entries("?level=debug") if "/etc/shadow" in e["message"]] and
-                          entries("?level=debug"), "the record of a file")
+
+    def settled():
+        now = entries("?level=debug")
+        time.sleep(0.3)
+        return any("/etc/shadow" in e["message"] for e in now) and now == entries("?level=debug") and now
+
+    everything, found = wait_for(settled, "the record of a file"), entries()
     assert len(everything) > len(found)
     assert entries("?level=debug&direction=backward") == everything[::-1]
     assert entries("?level=debug&limit=3") == everything[:3]

@@ -254,19 +254,19 @@ def test_heirs_of_the_pipes(daemon, sandbox):
 
 
 def test_keepalive(daemon, sandbox):
+    begin = time.monotonic()
     with start(daemon, sandbox, "echo hi; read x", {"Keepalive-Ping-Interval": "1"}) as stream:
-        assert "start" in stream.message()["event"] and "data" in stream.message()["event"]
+        assert stream.event()[0] == "start" and stream.event()[0] == "stdout"
         for _ in range(2):
-            begin = time.monotonic()
             assert stream.message() == {"event": {"keepalive": {}}}
-            assert time.monotonic() - begin > 0.5
+        assert time.monotonic() - begin > 1.5
 
 
 # --- time ---
 
 def test_time_is_over(daemon, sandbox):
     begin = time.monotonic()
-    with start(daemon, sandbox, "echo $$; sleep 1000; echo not so", {"Connect-Timeout-Ms": "700"}) as stream:
+    with start(daemon, sandbox, "echo $$; sleep 1000; echo not so", {"Connect-Timeout-Ms": "4000"}) as stream:
         pid, got, _ = stream.run()
         assert stream.end["error"]["code"] == "deadline_exceeded"
         assert got["stdout"] == b"%d\n" % pid and 0.6 < time.monotonic() - begin
@@ -274,7 +274,7 @@ def test_time_is_over(daemon, sandbox):
 
 
 def test_time_is_over_for_one_that_nobody_watches(daemon, sandbox):
-    with start(daemon, sandbox, "sleep 1000", {"Connect-Timeout-Ms": "1500"}) as stream:
+    with start(daemon, sandbox, "sleep 1000", {"Connect-Timeout-Ms": "6000"}) as stream:
         pid = stream.event()[1]["pid"]
     assert is_alive(daemon, sandbox, pid)
     wait_for(lambda: not is_alive(daemon, sandbox, pid), "the end of the command")
@@ -562,7 +562,7 @@ def test_what_cannot_be_connected_to(daemon, sandbox):
 def test_connect_has_a_time_of_its_own(daemon, sandbox):
     with start(daemon, sandbox, "sleep 1000") as stream:
         pid = stream.event()[1]["pid"]
-        with Stream(daemon, sandbox, CONNECT, {"process": {"pid": pid}}, {"Connect-Timeout-Ms": "300"}) as other:
+        with Stream(daemon, sandbox, CONNECT, {"process": {"pid": pid}}, {"Connect-Timeout-Ms": "3000"}) as other:
             assert other.run() == (pid, {"stdout": b"", "stderr": b"", "pty": b""}, other.end)
             assert other.end["error"]["code"] == "deadline_exceeded"
         time.sleep(1)
@@ -599,7 +599,7 @@ def test_the_daemon_is_killed(own_daemon):
     assert stream.event() == ("stdout", b"before\n")
     quick = Stream(daemon, sandbox, START, command("read x; exit 8", tag="quick"))
     quick_pid = quick.event()[1]["pid"]
-    bound = Stream(daemon, sandbox, START, command("sleep 1000"), {"Connect-Timeout-Ms": "1000"})
+    bound = Stream(daemon, sandbox, START, command("sleep 1000"), {"Connect-Timeout-Ms": "5000"})
     bound_pid = bound.event()[1]["pid"]
     give(daemon, sandbox, quick_pid, b"\n")
     daemon.restart()

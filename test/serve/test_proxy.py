@@ -229,14 +229,18 @@ def test_much_in_both_directions(daemon, inside, is_chunked):
 
 
 def test_pieces_come_when_they_are_sent(daemon, inside):
-    sock = connect(daemon, inside, "/slow")
-    times, data = [], b""
-    while not data.endswith(b"0\r\n\r\n"):
-        part = sock.recv(65536)
-        assert part
-        data += part
-        times.append(time.monotonic())
-    sock.close()
+    def look():
+        sock = connect(daemon, inside, "/slow")
+        times, data = [], b""
+        while not data.endswith(b"0\r\n\r\n"):
+            part = sock.recv(65536)
+            assert part
+            data += part
+            times.append(time.monotonic())
+        sock.close()
+        return times, data
+
+    times, data = harness.in_time(look, lambda seen: seen[0][-1] - seen[0][0] > 0.5)
     assert [f"piece{i}".encode() in data for i in range(5)] == [True] * 5
     assert times[-1] - times[0] > 0.5
 
@@ -332,13 +336,16 @@ def test_a_program_that_does_not_read_stops_the_client(daemon, inside):
 
 
 def test_a_client_that_leaves(daemon, inside):
-    left = ask(daemon, inside, "GET", "/seen").json["counts"]["left"]
+    def count(what):
+        return ask(daemon, inside, "GET", "/seen").json["counts"][what]
+
+    left, waiting = count("left"), count("waiting")
     before = daemon.descriptors()
     socks = [connect(daemon, inside, "/wait") for _ in range(10)]
-    wait_for(lambda: daemon.descriptors() > before + 15)
+    wait_for(lambda: count("waiting") == waiting + 10, "all of them to arrive")
     for sock in socks:
         sock.close()
-    wait_for(lambda: ask(daemon, inside, "GET", "/seen").json["counts"]["left"] == left + 10, "the program's end")
+    wait_for(lambda: count("left") == left + 10, "the program's end")
     wait_for(lambda: daemon.descriptors() <= before)
 
 
@@ -462,7 +469,7 @@ def test_another_host_for_the_program(daemon):
 def test_a_sandbox_that_ends_in_the_middle(daemon):
     made = daemon.make()
     process = start(daemon, made, "python3", "-c", SCRIPT, str(PORT))
-    stream = connect(daemon, made, "/slow")
+    stream = connect(daemon, made, "/echo", "POST", "Transfer-Encoding: chunked\r\n")
     assert b"200 OK" in stream.recv(65536)
     waiting = connect(daemon, made, "/wait")
     tunnel, _, _ = shake(daemon, made)

@@ -50,7 +50,7 @@ def test_own_api_gives_no_open_agent(daemon, path):
     """Who knows the id of a sandbox, and has no key and no token, does nothing in it."""
     if path == "/v1/run":
         def run():
-            daemon.ask("POST", "/v1/run", {"command": ["sleep", "3"]})
+            daemon.ask("POST", "/v1/run", {"command": ["sleep", "100"]})
         thread = threading.Thread(target=run)
         thread.start()
         name = wait_for(lambda: [s["id"] for s in daemon.ask("GET", "/v1/sandboxes").json["sandboxes"]], "the run")[0]
@@ -66,10 +66,9 @@ def test_own_api_gives_no_open_agent(daemon, path):
         token = daemon.ask("POST", f"/sandboxes/{name}/connect", {"timeout": 60}).json["envdAccessToken"]
         assert daemon.ask("GET", "/envs", headers={**bare, "X-Access-Token": token}, key=False).status == 200
     finally:
+        daemon.ask("DELETE", f"/v1/sandboxes/{name}")
         if thread:
             thread.join()
-        else:
-            daemon.ask("DELETE", f"/v1/sandboxes/{name}")
 
 
 SERVER = """
