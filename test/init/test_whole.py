@@ -321,6 +321,13 @@ def test_label_and_time_of_the_end(init):
     assert "ENDED" not in init.list()[3].fields
 
 
+def is_over(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 @pytest.mark.parametrize("flags", [KEPT, KEPT | TERMINAL])
 def test_deadline(init, flags):
     """Its whole group is killed, whoever is still there; one that is far away is none."""
@@ -334,8 +341,7 @@ def test_deadline(init, flags):
     assert 0.25 < time.monotonic() - begin < 30
     heir = int(init.read(1)[0])
     if not flags & TERMINAL:
-        until(lambda: not os.path.exists(f"/proc/{heir}") or
-              open(f"/proc/{heir}/stat").read().rpartition(")")[2].split()[0] == "Z")
+        until(lambda: is_over(heir))
     until(lambda: [bool(p["FLAGS"] & FLAGS["PROCESS_RUNNING"]) for p in init.list()] == [False, False, True, False])
     assert [p.get("STATUS") for p in init.list()][:2] == [9, 9]
 
