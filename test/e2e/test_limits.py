@@ -1,7 +1,6 @@
 """Limits: by cgroup where one can be had, else by what an ordinary process can get; never a shrug."""
 
 import json
-import os
 import subprocess
 
 import pytest

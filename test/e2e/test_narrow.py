@@ -9,6 +9,7 @@ import os
 import subprocess
 import textwrap
 
+import harness
 import pytest
 
 from test_rules import errors, make, policy

@@ -1,13 +1,11 @@
 """Rules that lie in each other: the nearest one decides, also for what does not exist yet. In the container by mounts, in the
 process tier by what Landlock does not grant and the keeper carries out."""
 
-import errno
 import os
 import subprocess
 
 import pytest
 
-import harness
 
 pytestmark = pytest.mark.tier("process", "container")
 
