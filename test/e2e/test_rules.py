@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-
 pytestmark = pytest.mark.tier("process", "container")
 
 
