@@ -93,7 +93,7 @@ def brig(request, who, tier, exe, version):
     brig.end_sandboxes()
     try:
         brig.settle()
-        reports = [p.read_text(errors="replace") for p in brig.log.iterdir()]
+        reports = harness.sanitizer_reports(brig.log)
         assert not reports, "\n".join(reports)
     finally:
         for pid in harness.processes_of(brig):

@@ -202,9 +202,7 @@ class Daemon:
         if self.process and self.process.poll() is None:
             self.stop()
         self.brig("kill", "--all")
-        # One that is killed while it looks for its leaks says that it could not, and no more.
-        reports = [text.decode(errors="replace") for p in self.reports.iterdir() for text in [p.read_bytes()]
-                   if any(mark in text for mark in harness.SANITIZER_MARKS)]
+        reports = harness.sanitizer_reports(self.reports)
         subprocess.run(["chmod", "-R", "u+rwx", self.folder], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", self.folder], check=True)
         assert not reports, "\n".join(reports)
