@@ -40,7 +40,7 @@ def root_sh(box, script):
 def host_system():
     """What a sandbox that reaches the host would change."""
     return [os.path.lexists(p) for p in ("/0", "/usr/local/bin/brig-tool", "/usr/bin/yes", "/etc/new", "/srv/new", "/var/lib/new")], \
-        os.stat("/etc/profile").st_mtime_ns, "other:" in open("/etc/passwd").read(), os.stat("/usr/bin").st_mtime_ns
+        os.stat("/etc/profile").st_mtime_ns, os.stat("/etc/passwd").st_mtime_ns, os.stat("/usr/bin").st_mtime_ns
 
 
 def only_root(brig):
