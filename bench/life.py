@@ -113,9 +113,12 @@ def among_others(count):
     last = statistics.median(one_more() for _ in range(40))
     print(f"create: {first:.2f} ms when it is alone, {last:.2f} ms beside {count}: {last / first:.2f} times")
     some = all_of_them[:: max(1, count // 50)]
-    sums = [sum(pss(pid) for pid in family(sandbox)) for sandbox in some]
-    print(f"memory of an idle sandbox, proportional: {statistics.median(sums)} KiB "
-          f"({len(family(some[0]))} processes)")
+    try:
+        sums = [sum(pss(pid) for pid in family(sandbox)) for sandbox in some]
+        print(f"memory of an idle sandbox, proportional: {statistics.median(sums)} KiB "
+              f"({len(family(some[0]))} processes)")
+    except PermissionError:
+        print("memory of an idle sandbox: an ordinary user may not read it")
     before = {pid: switches(pid) for sandbox in some for pid in family(sandbox)}
     time.sleep(5)
     woken = sum(switches(pid) - n for pid, n in before.items())
